@@ -37,8 +37,8 @@ class Wire:
 
     @property
     def generator(self) -> list[str]:
-        told = ["generate", "near", "--to", FAR, "--frame", str(FRAME), "--json"]
-        return [str(common.agent()), *told, "--duration", str(self.seconds)]
+        reported = ["generate", "near", "--to", FAR, "--frame", str(FRAME), "--json"]
+        return [str(common.agent()), *reported, "--duration", str(self.seconds)]
 
     def generated(self) -> float:
         """Million frames a second on one CPU, with whoever takes them."""
@@ -49,8 +49,8 @@ class Wire:
         argv = [str(common.agent()), "capture", "far", "--via", via, "--json"]
         with _beside([*self.far, *argv, "--duration", str(self.seconds + 2)]) as program:
             common.run(self.generator)
-            told, _ = program.communicate(timeout=30)
-        return _rate(told, "received_packets") / 1e6
+            reported, _ = program.communicate(timeout=30)
+        return _rate(reported, "received_packets") / 1e6
 
     def iperf(self) -> float:
         if not shutil.which("iperf3"):
@@ -85,12 +85,12 @@ class Wire:
         _write(PKTGEN / "pgctrl", "start")
         found = re.search(r"(\d+)pps", (PKTGEN / "near").read_text())
         if not found:
-            raise NotMeasured("pktgen told no rate")
+            raise NotMeasured("pktgen reported no rate")
         return int(found[1]) / 1e6
 
 
-def _rate(told: str, value: str) -> float:
-    values = json.loads(told)["values"]
+def _rate(reported: str, value: str) -> float:
+    values = json.loads(reported)["values"]
     return float(values[value] / values["elapsed_s"])
 
 

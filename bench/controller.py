@@ -29,9 +29,9 @@ from hypertare.base.errors import HypertareError
 from hypertare.cli.progress import Watch
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.engine.machine_resources import resources
 from hypertare.engine.prepare import prepare
 from hypertare.engine.session import carry_out as carry_out_study
-from hypertare.engine.surroundings import surroundings
 from hypertare.study import StudyFile
 
 CPU_TARGET_PERCENT = 2.0
@@ -166,7 +166,7 @@ def carry_out(file: StudyFile, watch: Watch | Unwatched) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory) / "run"
         try:
-            on = surroundings(prepared, lambda _: None)
+            on = resources(prepared, lambda _: None)
             carry_out_study(prepared, on, folder, watch)
         except HypertareError as error:
             raise NotMeasured(f"{error.what} {error.do or ''}") from error

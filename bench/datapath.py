@@ -1,5 +1,5 @@
 """What moves a guest's packets: our own process against QEMU itself, by blocks of one run, in guests of
-this host; and what a core that polls is told of while nothing comes.
+this host; and what a core that polls is notified of while nothing comes.
 
 A core that polls needs a CPU to itself: with fewer than three of them only its kicks mean something.
 """

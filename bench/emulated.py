@@ -95,7 +95,7 @@ def first_record_s(image: Image) -> float:
         with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
             while not records.stat().st_size:
                 if process.poll() is not None or time.monotonic() > began + LIMIT_S:
-                    raise NotMeasured("the emulated machine told nothing")
+                    raise NotMeasured("the emulated machine reported nothing")
                 time.sleep(0.002)
             taken = time.monotonic() - began
             process.kill()

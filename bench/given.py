@@ -56,7 +56,7 @@ def measured(file: StudyFile, rounds: int, workdir: Path) -> list[Row]:
     study = file.study()
     (plot,) = make(study, seed=1).plots
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    on = planner.Surroundings(cpus, "tcg", {}, {"PATH": os.environ["PATH"]}, workdir)
+    on = planner.MachineResources(cpus, "tcg", {}, {"PATH": os.environ["PATH"]}, workdir)
     cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
     bench = planner.make_bench(study, plot, cells, on)
     native, given = sorted(plot.variants, key=lambda one: one.kind.is_made, reverse=True)

@@ -19,8 +19,8 @@ import common
 from common import Row
 
 from hypertare.design.design import make
-from hypertare.design.planner import Surroundings
-from hypertare.engine.open_cells import place_of
+from hypertare.design.planner import MachineResources
+from hypertare.engine.cell_tracker import place_of
 from hypertare.machines import batch
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import EmulatedMachine
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> list[Row]:
     ours = emulator.build()
     images = {("debian", KVM_HOST.profile): build("debian", KVM_HOST.profile)}
     # The same plans for both.
-    on = Surroundings((0,), "tcg", images, {}, emulator=ours)
+    on = MachineResources((0,), "tcg", images, {}, emulator=ours)
     lost = lost_of([*batches(on, boots)], on, ours)
     theirs = lost_of([*batches(on, of_peer)], on, None)
     note = f"{lost} of {boots}; with the distribution's QEMU {theirs} of {of_peer}"
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> list[Row]:
     return [row]
 
 
-def batches(on: Surroundings, count: int) -> Iterator[Batch]:
+def batches(on: MachineResources, count: int) -> Iterator[Batch]:
     """Boots of the host alone with its guest; each has a seed of its own."""
     file = StudyFile(STUDY, "lost-guests.toml")
     design = make(file.study(), 1)
@@ -86,8 +86,8 @@ def batches(on: Surroundings, count: int) -> Iterator[Batch]:
         yield batch.make(file, plot, 0, seed, places, on)
 
 
-def lost_of(boots: Sequence[Batch], on: Surroundings, ours: Emulator | None) -> int:
-    """How many boots told of a trial that failed, or not of all trials."""
+def lost_of(boots: Sequence[Batch], on: MachineResources, ours: Emulator | None) -> int:
+    """How many boots notified of a trial that failed, or not of all trials."""
     lost = 0
     with tempfile.TemporaryDirectory() as place:
         machine = EmulatedMachine(
@@ -101,7 +101,9 @@ def lost_of(boots: Sequence[Batch], on: Surroundings, ours: Emulator | None) -> 
             for number, (boot, output) in enumerate(
                 zip(boots, machine.run(boots), strict=True), start=1
             ):
-                errors = [told.error for told in batch.tell(boot, output)[1] if told.error]
+                errors = [
+                    reported.error for reported in batch.report(boot, output)[1] if reported.error
+                ]
                 lost += bool(errors)
                 said = errors[0] if errors else "well"
                 print(f"  boot {number}: {said}", file=sys.stderr, flush=True)

@@ -103,7 +103,7 @@ def wall_row(rounds: int) -> Row:
     design = make(study, seed=1)
     image = build("debian")
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    on = planner.Surroundings(cpus, "tcg", {("debian", DEFAULT_PROFILE): image}, {})
+    on = planner.MachineResources(cpus, "tcg", {("debian", DEFAULT_PROFILE): image}, {})
     with LocalMachine(common.agent()) as machine:
         bench = bench_of(file, study, design, on)
         ready = machine.make_bench(bench, study.sut.boot_limit)[-1]
@@ -124,7 +124,9 @@ def wall_row(rounds: int) -> Row:
     return row("wall clock", statistics.median(ratios), low or 0.0, high or math.inf, note)
 
 
-def bench_of(file: StudyFile, study: Study, design: Design, on: planner.Surroundings) -> plan.Bench:
+def bench_of(
+    file: StudyFile, study: Study, design: Design, on: planner.MachineResources
+) -> plan.Bench:
     plot = design.plots[0]
     return planner.make_bench(study, plot, {v.node: file.cell({}) for v in plot.variants}, on)
 
@@ -135,7 +137,7 @@ def trial(
     study: Study,
     guest: Variant,
     design: Design,
-    on: planner.Surroundings,
+    on: planner.MachineResources,
 ) -> float:
     wanted = planner.make_trial(id, study, "tcp", guest, design.plots[0], on)
     records = machine.run(wanted)

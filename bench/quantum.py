@@ -114,7 +114,7 @@ def read(run: Path) -> dict[str, dict[str, float]]:
             figures = found.setdefault(str(cell["emulated.quantum"]), defaultdict(list))
             for record in store.records(trial.planned.id):
                 if isinstance(record, TaskResult) and "stdout" in record.text:
-                    for name, value in told(record.text["stdout"]).items():
+                    for name, value in reported(record.text["stdout"]).items():
                         figures[name].append(value)
             if cell["workload"] == "tcp":
                 figures[GOODPUT].append(trial.values["goodput"] / 1e6)
@@ -124,7 +124,7 @@ def read(run: Path) -> dict[str, dict[str, float]]:
     }
 
 
-def told(text: str) -> dict[str, float]:
+def reported(text: str) -> dict[str, float]:
     pairs = (line.split() for line in text.splitlines())
     return {name: float(value) for name, value in pairs}
 

@@ -20,7 +20,7 @@ import common
 from common import NotMeasured, Row
 
 from hypertare.design.design import make as design_of
-from hypertare.design.planner import Chance, Surroundings
+from hypertare.design.planner import Chance, MachineResources
 from hypertare.design.trials import PlannedTrial
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place
@@ -110,7 +110,7 @@ def bench_of(guests: int, seed: int, images: Mapping[tuple[str, str], Image]) ->
     variant = next(one for one in plot.variants if one.platform == "xen")
     trial = PlannedTrial(0, 0, 0, "xen", {"workload": "nothing"})
     places = [Place(variant, trial, {})]
-    on = Surroundings((0,), "tcg", images, {}, chance=Chance(seed))
+    on = MachineResources((0,), "tcg", images, {}, chance=Chance(seed))
     return batches.make(file, plot, 0, seed, places, on)
 
 
@@ -118,7 +118,7 @@ def until(process: subprocess.Popen[bytes], records: Path, kind: str, began: flo
     wanted = f'"record":"{kind}"'.encode()
     while wanted not in records.read_bytes():
         if process.poll() is not None or time.monotonic() > began + LIMIT_S:
-            raise NotMeasured(f"the machine told no {kind}: {records.read_bytes()[-300:]!r}")
+            raise NotMeasured(f"the machine reported no {kind}: {records.read_bytes()[-300:]!r}")
         time.sleep(0.05)
 
 

@@ -247,8 +247,8 @@ def _ping(finished: FinishedTrial, script: Script) -> list[Record]:
         edge = round(math.exp(round(math.log(value) / 0.01) * 0.01))
         counts[edge] = counts.get(edge, 0) + 1
     histogram = Histogram(unit="ns", buckets=tuple(sorted(counts.items())))
-    told = {"rtt": histogram}
-    return [_result(finished, task="request", values=finished.values, histograms=told)]
+    reported = {"rtt": histogram}
+    return [_result(finished, task="request", values=finished.values, histograms=reported)]
 
 
 def _result(finished: FinishedTrial, task: str = "work", **rest: object) -> TaskResult:
@@ -276,7 +276,7 @@ def write(directory: Path, script: Script | None = None) -> Path:
 
 
 def bench_records(script: Script) -> list[Record]:
-    """What making the bench told: every node, and a peer that is not under test."""
+    """What making the bench reported: every node, and a peer that is not under test."""
     made: list[Record] = []
     for name in (*script.variants, "peer"):
         guest = name.startswith("guest")

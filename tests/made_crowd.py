@@ -207,17 +207,19 @@ def _single(made: list[Record]) -> list[Record]:
     return [_unnumbered(r) if isinstance(r, TaskResult | Interval) else r for r in made]
 
 
-def _unnumbered(told: TaskResult | Interval) -> TaskResult | Interval:
-    purpose = told.purpose and told.purpose.model_copy(update={"pair": None})
-    return told.model_copy(update={"task": told.task.removesuffix(".1"), "purpose": purpose})
+def _unnumbered(reported: TaskResult | Interval) -> TaskResult | Interval:
+    purpose = reported.purpose and reported.purpose.model_copy(update={"pair": None})
+    return reported.model_copy(
+        update={"task": reported.task.removesuffix(".1"), "purpose": purpose}
+    )
 
 
 def write(directory: Path, guests: tuple[int, ...] = (1, 2, 4, 8), blocks: int = 4) -> Path:
     """Writes the run and returns its directory."""
     with Store.create(directory, meta(guests)) as store:
         for trial in planned(guests, blocks):
-            told = records(trial)
+            reported = records(trial)
             kind = KINDS[trial.workload]
-            store.append(outcome(work_of(kind), trial, nodes(trial), told, None, 3.0), told)
+            store.append(outcome(work_of(kind), trial, nodes(trial), reported, None, 3.0), reported)
         store.ended(complete=True)
     return directory

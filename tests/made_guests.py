@@ -26,7 +26,7 @@ ELAPSED_S = 2.0
 @dataclass(frozen=True)
 class Streamed:
     """What a guest's stream did: evenly `bps` from `begin_s` for `lasts_s` on the host agent's clock,
-    told after `delay_s`. It was sent for `sent_s`, if not for just as long. Of datagrams `lost` are
+    reported after `delay_s`. It was sent for `sent_s`, if not for just as long. Of datagrams `lost` are
     missing; a stream of TCP has none to lose. `first` bytes came at the very beginning, beside that.
     """
 
@@ -68,7 +68,7 @@ def streams(
 def stream(one: Streamed, task: str) -> list[Record]:
     steps = round(one.lasts_s / STEP_S)
     ends = [one.lasts_s * place / steps for place in range(steps + 1)]
-    told: list[Record] = [
+    reported: list[Record] = [
         Interval(
             node="peer",
             trial=1,
@@ -80,7 +80,7 @@ def stream(one: Streamed, task: str) -> list[Record]:
             values={
                 "received_bytes": one.bps / 8 * (end - begin) + (one.first if place == 0 else 0.0)
             },
-            # Some are held up; the quickest tells how the clocks stand.
+            # Some are held up; the quickest reports how the clocks stand.
             heard_s=one.begin_s + end + one.delay_s + (0.03 if place % 3 else 0.0),
         )
         for place, (begin, end) in enumerate(pairwise(ends))
@@ -93,7 +93,7 @@ def stream(one: Streamed, task: str) -> list[Record]:
     }
     if one.lost is not None:
         values["lost_packets"] = one.lost
-    return [*told, result(task, values)]
+    return [*reported, result(task, values)]
 
 
 def pings(rtts_ns: Sequence[Sequence[int]], node: str = "xen1") -> list[Record]:
@@ -108,9 +108,9 @@ def pings(rtts_ns: Sequence[Sequence[int]], node: str = "xen1") -> list[Record]:
             "rtt_p50_ns": float(sorted(rtts)[(len(rtts) - 1) // 2]),
             "rtt_jitter_ns": 10.0 * number,
         }
-        told = result(f"request.{number}", values)
+        reported = result(f"request.{number}", values)
         histogram = {"rtt": Histogram(unit="ns", buckets=buckets)}
-        made.append(told.model_copy(update={"histograms": histogram}))
+        made.append(reported.model_copy(update={"histograms": histogram}))
         made.append(probe(f"{node}-{number}", 0.1))
     return made
 

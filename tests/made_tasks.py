@@ -19,6 +19,6 @@ def purpose_of(task: str) -> Purpose:
 
 
 def work_of(kind: str) -> WorkloadSettings:
-    """A workload of this type with what it must be told, else as a study has it by default."""
+    """A workload of this type with what it needs, else as a study has it by default."""
     needed = {"command": {"command": "true"}, "touch": {"memory": "1M"}}
     return KINDS[kind].settings.model_validate({"type": kind, **needed.get(kind, {})})

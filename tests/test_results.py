@@ -91,7 +91,7 @@ def test_a_command_line_is_kept_without_the_places_of_its_machine() -> None:
     assert results.without_places(["run", "cpus", "--out"]) == ["run", "cpus"]
 
 
-def test_pages_are_told_by_their_emulator() -> None:
+def test_pages_are_reported_by_their_emulator() -> None:
     assert not results.is_stale(page(TODAY), TODAY)
     assert results.is_stale(page(OLDER), TODAY)
     assert results.is_stale(page(), TODAY), "a page from before digests"

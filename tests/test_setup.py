@@ -161,7 +161,7 @@ def test_without_any_it_says_what_to_do(machine: Machine, rustup: Path, offered:
     assert not (machine.house / ".venv").exists()
 
 
-def test_who_is_not_root_is_told_what_root_has_to_do(machine: Machine, rustup: Path) -> None:
+def test_who_is_not_root_is_reported_what_root_has_to_do(machine: Machine, rustup: Path) -> None:
     machine.user(1000)
     ended = machine.set_up(rustup, offered="1.96.0+dfsg1-1~deb12u2")
     assert ended.returncode == 3
@@ -225,7 +225,7 @@ def test_the_only_python_is_taken_and_it_is_said_for_whom(machine: Machine, clos
     assert ended.returncode == 0
 
 
-def test_a_checkout_that_is_closed_to_others_is_told(machine: Machine, rustup: Path) -> None:
+def test_a_checkout_that_is_closed_to_others_is_reported(machine: Machine, rustup: Path) -> None:
     machine.cargo(machine.bin, NEW)
     machine.house.parent.chmod(0o700)
     ended = machine.set_up(verb="install")

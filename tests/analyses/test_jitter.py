@@ -34,7 +34,7 @@ def study(stream: str = RATED, jitter: str = "[jitter]") -> StudyFile:
 
 def receives(file: StudyFile) -> list[plan.StreamReceive]:
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     trial = planner.make_trial(1, file.study(), "voice", plot.variants[0], plot, on)
     tasks = [task.workload for phase in trial.phases for task in phase.tasks]
     return [one for one in tasks if isinstance(one, plan.StreamReceive)]

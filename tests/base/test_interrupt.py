@@ -160,6 +160,6 @@ def test_who_tidies_up_is_left_in_peace() -> None:
     )
 
 
-def test_what_else_is_dropped_is_told() -> None:
+def test_what_else_is_dropped_is_reported() -> None:
     ended = ran("class Going:\n    def __del__(self):\n        1 / 0\nGoing()\n")
     assert ended.returncode == 0 and "ZeroDivisionError" in ended.stderr

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a command might do to the machine around it: each is tried, and what came of it is told.
+"""What a command might do to the machine around it: each is tried, and what came of it is reported.
 
 It runs where commands run, natively, in containers and in guests, so it is one file that needs nothing
 but Python's own library. In its directory lies `baits.json`, which names what the test has laid out
@@ -91,19 +91,19 @@ def baited(function: Callable[[Baits], int | None]) -> Callable[[Baits], int | N
 def main() -> int:
     with open("baits.json") as file:
         baits = json.load(file)
-    told: dict[str, Any] = {"held": [], "through": {}, "absent": {}, "counts": {}}
+    reported: dict[str, Any] = {"held": [], "through": {}, "absent": {}, "counts": {}}
     took: dict[str, float] = {}
     for name, function in ATTEMPTS.items():
         began = time.monotonic()
         came = forked(lambda function=function: function(baits))
         took[name] = round(time.monotonic() - began, 2)
         if came.count:
-            told["counts"][name] = came.count
+            reported["counts"][name] = came.count
         if came.kind == "held":
-            told["held"].append(name)
+            reported["held"].append(name)
         else:
-            told[came.kind][name] = came.text[:SHOWN]
-    print(json.dumps(told, separators=(",", ":")), flush=True)
+            reported[came.kind][name] = came.text[:SHOWN]
+    print(json.dumps(reported, separators=(",", ":")), flush=True)
     longest = sorted(took, key=lambda name: -took[name])[:12]
     print(f"{sum(took.values()):.1f} s", {name: took[name] for name in longest}, file=sys.stderr)
     return 0
@@ -912,7 +912,7 @@ def wake_alarm(baits: Baits) -> None:
 
 @attempt
 def audit(baits: Baits) -> None:
-    """Asks for the state of the kernel's audit, which only who may change it is told."""
+    """Asks for the state of the kernel's audit, which only who may change it is reported."""
     reply = netlink(9, 1000, 0x1 | 0x4, b"", acked=True)
     raise Through(f"answered {reply}")
 
@@ -1319,7 +1319,7 @@ def victim_seen(baits: Baits) -> int:
 
 @attempt
 def victim_asked_by_io(baits: Baits) -> None:
-    """A pipe that is ready tells its owner by a signal."""
+    """A pipe that is ready reports its owner by a signal."""
     ours, theirs = os.pipe()
     fcntl.fcntl(ours, fcntl.F_SETOWN, victim(baits))
     fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC)

@@ -191,7 +191,7 @@ class Battered:
     differences: list[str]
 
     @cached_property
-    def told(self) -> dict[str, list[dict[str, Any]]]:
+    def reported(self) -> dict[str, list[dict[str, Any]]]:
         """What each trial printed, by platform."""
         found: dict[str, list[dict[str, Any]]] = {}
         kept = dict(rows(self.run, "SELECT trial, zstd FROM record"))

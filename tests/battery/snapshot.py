@@ -156,7 +156,7 @@ def files(places: list[Path]) -> Snapshot:
 
 def described(path: Path) -> str:
     held = path.lstat()
-    told = [
+    reported = [
         oct(held.st_mode),
         held.st_uid,
         held.st_gid,
@@ -165,8 +165,8 @@ def described(path: Path) -> str:
         held.st_rdev,
     ]
     if stat.S_ISREG(held.st_mode):
-        told += [held.st_size, held.st_ino, hashlib.sha256(path.read_bytes()).hexdigest()[:16]]
-        told += [(name, os.getxattr(path, name).hex()) for name in os.listxattr(path)]
+        reported += [held.st_size, held.st_ino, hashlib.sha256(path.read_bytes()).hexdigest()[:16]]
+        reported += [(name, os.getxattr(path, name).hex()) for name in os.listxattr(path)]
     if stat.S_ISLNK(held.st_mode):
-        told.append(str(path.readlink()))
-    return json.dumps(told)
+        reported.append(str(path.readlink()))
+    return json.dumps(reported)

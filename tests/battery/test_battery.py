@@ -62,22 +62,22 @@ def battered(request: pytest.FixtureRequest) -> Iterator[Battered]:
 def test_every_attempt_was_made_everywhere(battered: Battered) -> None:
     assert battered.ran.status == 0, battered.ran
     assert len(inside.ATTEMPTS) >= 60
-    for platform, trials in battered.told.items():
-        for told in trials:
-            made = {*told["held"], *told["through"], *told["absent"]}
+    for platform, trials in battered.reported.items():
+        for reported in trials:
+            made = {*reported["held"], *reported["through"], *reported["absent"]}
             assert made == set(inside.ATTEMPTS), platform
             for sweep, least in LEAST.items():
-                if sweep in told["held"]:
-                    assert told["counts"].get(sweep, 0) >= least, (platform, sweep)
-    assert {len(trials) for trials in battered.told.values()} == {2}
+                if sweep in reported["held"]:
+                    assert reported["counts"].get(sweep, 0) >= least, (platform, sweep)
+    assert {len(trials) for trials in battered.reported.values()} == {2}
 
 
 def test_nothing_got_through(battered: Battered) -> None:
     through = {
         f"{platform}: {name}: {what}"
-        for platform, trials in battered.told.items()
-        for told in trials
-        for name, what in told["through"].items()
+        for platform, trials in battered.reported.items()
+        for reported in trials
+        for name, what in reported["through"].items()
     }
     assert not through, f"{len(through)} got through:\n" + "\n".join(sorted(through))
 
@@ -91,8 +91,8 @@ def test_the_attempts_are_real() -> None:
     """Without a sandbox, an ordinary user's get through to what is that user's."""
     user = ORDINARY if os.geteuid() == 0 else os.geteuid()
     with outside(user, bare=True) as here:
-        told, differences = here.bare()
-    assert told["through"].keys() >= REAL, REAL - told["through"].keys()
+        reported, differences = here.bare()
+    assert reported["through"].keys() >= REAL, REAL - reported["through"].keys()
     changed = "\n".join(differences)
     for way in (f"file-{name}" for name in inside.WAYS if name not in EQUAL):
         assert f"/{way}" in changed, way

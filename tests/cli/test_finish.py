@@ -21,7 +21,7 @@ def test_where_the_time_went_for_warm_ups_those_are_the_answer(tmp_path: Path) -
             tmp_path / "run", factory.Script(1, cells=({"workload": "build"},), fail=frozenset())
         )
     )
-    _require_results(report, tmp_path, told=True)
+    _require_results(report, tmp_path, is_shown=True)
     assert {one.verdict for one in report.leading} == {"undecided"}
     assert {one.n for one in report.leading} == {1}
     assert any("before anything of build was measured" in one for one in report.warnings)
@@ -38,7 +38,7 @@ def test_a_platform_for_which_no_time_was_left_is_named_with_how_much_is_needed(
     ended = report.summary.started + timedelta(seconds=60)
     summary = report.summary.model_copy(update={"ended": ended})
     with pytest.raises(HypertareError) as caught:
-        _require_results(replace(report, summary=summary), tmp_path, told=True)
+        _require_results(replace(report, summary=summary), tmp_path, is_shown=True)
     assert caught.value.what.startswith(
         "The time limit went for boot and warm-ups: of guest nothing"
     )
@@ -50,4 +50,4 @@ def test_where_trials_failed_it_is_no_matter_of_time(tmp_path: Path) -> None:
     with pytest.raises(
         HypertareError, match="No trial succeeded on native and container and guest"
     ):
-        _require_results(report, tmp_path, told=True)
+        _require_results(report, tmp_path, is_shown=True)

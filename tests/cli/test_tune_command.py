@@ -47,9 +47,9 @@ def test_huge_pages_where_they_may_be_set_aside(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_asked(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    status, told = ask(tmp_path, "tune", *words)
-    assert status == 2 and said in told, told
-    assert "Traceback" not in told
+    status, reported = ask(tmp_path, "tune", *words)
+    assert status == 2 and said in reported, reported
+    assert "Traceback" not in reported
 
 
 def test_a_figure_of_its_own_is_what_is_gained(tmp_path: Path) -> None:

@@ -34,18 +34,18 @@ FEW = ("--accelerator", "tcg", "--memory", "160M")
 def test_what_cannot_be_is_refused_in_words_of_weigh(
     tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:
-    status, told = ask(tmp_path, "weigh", *FEW, *words, "--", "true")
-    assert status == 2 and said in told, told
-    assert "sut." not in told and "Traceback" not in told, told
+    status, reported = ask(tmp_path, "weigh", *FEW, *words, "--", "true")
+    assert status == 2 and said in reported, reported
+    assert "sut." not in reported and "Traceback" not in reported, reported
 
 
 def test_each_datapath_is_a_guest_of_its_own_beside_one_native(tmp_path: Path) -> None:
     words = (*FEW, *SERVER, "--datapath", "qemu,vhost-user", "--json", "-")
-    status, told = ask(tmp_path, "weigh", *words, "--", "true")
-    assert status == 0, told
-    design = json.loads(told[told.index("{") : told.rindex("}") + 1])
+    status, reported = ask(tmp_path, "weigh", *words, "--", "true")
+    assert status == 0, reported
+    design = json.loads(reported[reported.index("{") : reported.rindex("}") + 1])
     assert design["study"] == "weigh"
-    assert "vhost-user" in told
+    assert "vhost-user" in reported
 
 
 @pytest.mark.skipif(Path("/dev/vhost-net").exists(), reason="this host has vhost")
@@ -53,7 +53,9 @@ def test_of_several_datapaths_the_one_that_the_host_lacks_is_said_and_left_out(
     tmp_path: Path,
 ) -> None:
     words = (*FEW, *SERVER, "--datapath", "qemu,vhost,vhost-user")
-    status, told = ask(tmp_path, "weigh", *words, "--", "true")
-    assert status == 0 and "this host has no /dev/vhost-net. Only qemu, vhost-user" in told, told
-    assert "modprobe vhost_net" in told and "(datapath = vhost)" not in told
-    assert "(datapath = vhost-user)" in told
+    status, reported = ask(tmp_path, "weigh", *words, "--", "true")
+    assert status == 0 and "this host has no /dev/vhost-net. Only qemu, vhost-user" in reported, (
+        reported
+    )
+    assert "modprobe vhost_net" in reported and "(datapath = vhost)" not in reported
+    assert "(datapath = vhost-user)" in reported

@@ -32,7 +32,7 @@ def study_file(sut: str = "", machine: str = "local", before: str = "") -> Study
     return StudyFile(f'machine = "{machine}"\n{before}{text}', "datapaths.toml")
 
 
-def guests(file: StudyFile, there: planner.Surroundings) -> list[plan.Guest]:
+def guests(file: StudyFile, there: planner.MachineResources) -> list[plan.Guest]:
     design = make(file.study(), 1)
     return [
         node.kind
@@ -122,7 +122,7 @@ def test_without_a_guest_nothing_is_moved() -> None:
 
 
 def test_how_guests_differ_from_those_that_people_have_is_said() -> None:
-    def said(file: StudyFile, there: planner.Surroundings) -> str:
+    def said(file: StudyFile, there: planner.MachineResources) -> str:
         return " ".join(planner.warnings(file.study(), there))
 
     with_vhost = replace(on("kvm"), has_vhost=True, cpus=(0, 1, 2))

@@ -38,7 +38,7 @@ def batches(file: StudyFile) -> dict[str, Batch]:
     (plot,) = design.plots
     block = {trial.platform: trial for trial in design.block(plot, design.cells[0], 0, 0)}
     places = [Place(variant, block[variant.platform], {}) for variant in plot.variants]
-    on = planner.Surroundings((0,), "tcg", {}, {})
+    on = planner.MachineResources((0,), "tcg", {}, {})
     return {
         b.kind.name: b for b in (make_batch(file, plot, 0, 1, part, on) for part in parts(places))
     }
@@ -62,8 +62,8 @@ def test_its_end_is_the_bridge() -> None:
     # The NICs of the machine are the bridge's and the peer's; it has none.
     assert len(nics_of(batch.bench)) == 2
     (trial,) = batch.trials
-    told = {(k.node, k.knob.type, getattr(k.knob, "interface", "")) for k in trial.knobs}
-    assert told == {
+    reported = {(k.node, k.knob.type, getattr(k.knob, "interface", "")) for k in trial.knobs}
+    assert reported == {
         ("driver1", "mtu", "lan"),
         ("peer", "mtu", "eth0"),
         ("driver1", "offload", "lan"),
@@ -72,10 +72,12 @@ def test_its_end_is_the_bridge() -> None:
     }
 
 
-def test_ports_are_told_what_is_off_only() -> None:
+def test_ports_are_reported_what_is_off_only() -> None:
     (trial,) = batches(study())["xen"].trials
-    told = [k.knob for k in trial.knobs if isinstance(k.knob, plan.Offload) and k.node == "host"]
-    assert [(knob.offload, knob.on, knob.ports) for knob in told] == [("gro", False, True)]
+    reported = [
+        k.knob for k in trial.knobs if isinstance(k.knob, plan.Offload) and k.node == "host"
+    ]
+    assert [(knob.offload, knob.on, knob.ports) for knob in reported] == [("gro", False, True)]
 
 
 def test_the_driver_domain_is_accounted_for_once() -> None:
@@ -108,7 +110,7 @@ def test_on_a_host_of_ones_own_it_stands_beside_native() -> None:
     file = study("local")
     file.override(['sut.platforms=["native", "driver"]'], quick=False)
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0,), "tcg", {}, {})
+    on = planner.MachineResources((0,), "tcg", {}, {})
     bench = planner.make_bench(
         file.study(), plot, {v.node: file.study() for v in plot.variants}, on
     )

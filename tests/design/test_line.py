@@ -15,7 +15,7 @@ from hypertare.study import StudyFile
 from hypertare.workloads.line_share import of_trial
 from tests.design.test_planner import ON
 
-CHANCE = planner.Surroundings(
+CHANCE = planner.MachineResources(
     cpus=(0,), accelerator="tcg", images={}, environment={}, chance=planner.Chance(7)
 )
 
@@ -97,7 +97,7 @@ def test_lines_that_cannot_be_had(more: str, knobs: str, said: str) -> None:
 
 
 def bench(
-    on: planner.Surroundings, platforms: str, more: str = "", topology: str = ""
+    on: planner.MachineResources, platforms: str, more: str = "", topology: str = ""
 ) -> plan.Bench:
     direction = 'direction = "forward"' if topology else ""
     text = f"{more}\n[sut]\nplatforms = [{platforms}]\nguests = 3"

@@ -41,9 +41,9 @@ ksm = true
 """
 
 
-def on(accelerator: plan.Accelerator = "tcg") -> planner.Surroundings:
+def on(accelerator: plan.Accelerator = "tcg") -> planner.MachineResources:
     image = SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))
-    return planner.Surroundings(
+    return planner.MachineResources(
         cpus=(0,),
         accelerator=accelerator,
         images={("debian", "guest"): image, ("debian", "kvm"): image},
@@ -53,7 +53,7 @@ def on(accelerator: plan.Accelerator = "tcg") -> planner.Surroundings:
 
 
 def trial(
-    workload: str, platform: str, text: str = TEXT, there: planner.Surroundings | None = None
+    workload: str, platform: str, text: str = TEXT, there: planner.MachineResources | None = None
 ) -> plan.Trial:
     study = StudyFile(text, "memory.toml").study()
     plot = make(study, 1).plots[0]

@@ -36,7 +36,7 @@ offloads = { tso = false }
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """
-ON = planner.Surroundings(
+ON = planner.MachineResources(
     cpus=(0, 1, 2, 3),
     accelerator="tcg",
     images={("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
@@ -45,7 +45,7 @@ ON = planner.Surroundings(
 )
 
 
-def bench(on: planner.Surroundings = ON) -> plan.Bench:
+def bench(on: planner.MachineResources = ON) -> plan.Bench:
     file = StudyFile(TEXT, "probe.toml")
     study = file.study()
     plot = make(study, 1).plots[0]
@@ -82,7 +82,7 @@ def test_the_same_cpus_everywhere_and_the_others_for_the_peer() -> None:
 
 def test_more_cpus_than_there_are() -> None:
     with pytest.raises(InputError, match="at most 1"):
-        bench(planner.Surroundings((0,), "tcg", ON.images, {}, None))
+        bench(planner.MachineResources((0,), "tcg", ON.images, {}, None))
 
 
 def test_streams_in_both_directions_have_their_own_ports() -> None:

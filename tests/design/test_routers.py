@@ -41,14 +41,14 @@ type = "ping"
 offloads = { tso = false }
 """
 IMAGES = {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}
-ON = planner.Surroundings(
+ON = planner.MachineResources(
     cpus=(0, 1, 2, 3), accelerator="tcg", images=IMAGES, environment={"PATH": "/bin"}
 )
 XEN = 'machine = "emulated"\n[sut]\nplatforms = ["native", "xen"]'
 
 
 def made(
-    text: str = TEXT, on: planner.Surroundings = ON, kind: str = "pc"
+    text: str = TEXT, on: planner.MachineResources = ON, kind: str = "pc"
 ) -> tuple[Study, Plot, plan.Bench]:
     file = StudyFile(text, "routed.toml")
     study = file.study()
@@ -66,7 +66,7 @@ def trial(workload: str, platform: str, text: str = TEXT) -> plan.Trial:
     return planner.make_trial(7, study, workload, variant, plot, ON)
 
 
-def emulated(seed: int = 3) -> planner.Surroundings:
+def emulated(seed: int = 3) -> planner.MachineResources:
     return replace(ON, chance=planner.Chance(seed))
 
 
@@ -147,7 +147,7 @@ def test_knobs_of_a_link_go_to_both_interfaces_and_both_ends() -> None:
         offloads = [(s.node, s.knob) for s in settings if isinstance(s.knob, plan.Offload)]
         where = [(node, knob.interface) for node, knob in offloads]
         assert len(where) == len({(node, knob.interface, knob.ports) for node, knob in offloads})
-        # Ports are told of the bridge that they are of.
+        # Ports know the bridge that they are of.
         ports = {("host", side.link) for side in all_sides(3)}
         assert set(where) == own | {(side.end, "eth0") for side in all_sides(3)} | ports
 
@@ -201,7 +201,7 @@ def test_under_xen_each_network_has_a_bridge_and_a_wire_of_its_own() -> None:
         (("[bench]", '[bench]\nfamily = "ipv6"\nmtu = 1200'), "IPv6 needs an MTU of 1280 bytes"),
     ],
 )
-def test_what_cannot_be_is_told(change: tuple[str, str], said: str) -> None:
+def test_what_cannot_be_is_reported(change: tuple[str, str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         StudyFile(TEXT.replace(*change), "routed.toml").study()
 

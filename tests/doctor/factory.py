@@ -1,4 +1,4 @@
-"""A made-up machine: files below a directory, and commands that answer as told."""
+"""A made-up machine: files below a directory, and commands that answer as they are set."""
 
 from __future__ import annotations
 

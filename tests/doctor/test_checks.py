@@ -67,8 +67,8 @@ XEN = {"/sys/hypervisor/type": "xen", "/proc/xen/capabilities": "control_d\n"}
 
 def xl(free: str, version: str = "4.17.7") -> dict[str, Ran]:
     """What `xl info` says, shortened."""
-    told = {"xen_version": version, "xen_scheduler": "credit", "free_memory": free}
-    return {"xl info": Ran(0, "".join(f"{key:<23}: {value}\n" for key, value in told.items()))}
+    reported = {"xen_version": version, "xen_scheduler": "credit", "free_memory": free}
+    return {"xl info": Ran(0, "".join(f"{key:<23}: {value}\n" for key, value in reported.items()))}
 
 
 CASES = [
@@ -186,7 +186,7 @@ CASES = [
     Case("paging", "ok", r"nested page tables \(kvm_amd with npt=1\)", module("npt", "1")),
     Case("paging", "warn", "shadow", module("ept", "N"), does="modprobe kvm_intel ept=1"),
     Case("paging", "warn", "shadow", module("npt", "0"), does="modprobe kvm_amd npt=1"),
-    Case("paging", "info", "kvm_intel does not tell", module("pml", "Y")),
+    Case("paging", "info", "kvm_intel does not report", module("pml", "Y")),
     Case("paging", "info", "KVM is not loaded"),
     Case("huge_pages", "ok", "5 of 8 .* up to 10 MiB", pool(8, 6, 1)),
     Case("huge_pages", "info", "all of 8", pool(8, 1, 1), does="--allow-huge-pages"),

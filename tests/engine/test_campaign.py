@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from hypertare.design.design import make
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.campaign import Campaign
+from hypertare.engine.cell_tracker import MAX_FAILURES
 from hypertare.engine.expected import expected_run_s
-from hypertare.engine.open_cells import MAX_FAILURES
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, REACH
 from hypertare.protocol.records import (
@@ -45,7 +45,7 @@ blocks_per_boot = 4
 min_boots = 1
 precision = "5%"
 """
-ON = Surroundings(
+ON = MachineResources(
     (0, 1),
     "tcg",
     {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
@@ -91,8 +91,10 @@ class MadeUp:
             lost = task.node if fate.startswith("lost") else None
             error = f"task {task.id} on {task.node} failed: {fate}"
             phase = REACH if fate.startswith("unanswered") else PHASE
-            told = TaskResult(node=task.node, trial=trial.id, phase=phase, task=task.id, error=fate)
-            return [told, self._end(trial, seconds, error, lost)]
+            reported = TaskResult(
+                node=task.node, trial=trial.id, phase=phase, task=task.id, error=fate
+            )
+            return [reported, self._end(trial, seconds, error, lost)]
         result = TaskResult(
             node=task.node, trial=trial.id, phase="measure", task="command",
             values={"elapsed_s": seconds, "user_s": seconds / 2}, purpose=task.purpose,
@@ -121,7 +123,7 @@ class MadeUp:
         return [Log(node="", level="warning", text="slow to go"), Teardown(seconds_s=0.1)]
 
 
-class Notes:
+class TrialRecorder:
     """Journal and observer in memory."""
 
     def __init__(self, trials: Sequence[FinishedTrial] = ()) -> None:
@@ -158,27 +160,29 @@ class Notes:
         pass
 
 
-def campaign(machine: MadeUp, notes: Notes, text: str = TEXT) -> Campaign:
+def campaign(machine: MadeUp, recorder: TrialRecorder, text: str = TEXT) -> Campaign:
     file = StudyFile(text, "probe.toml")
     study = file.study()
     design = make(study, 1)
-    return Campaign(file, study, design, machine, notes, notes, ON, clock=lambda: machine.time)
+    return Campaign(
+        file, study, design, machine, recorder, recorder, ON, clock=lambda: machine.time
+    )
 
 
-def measured(notes: Notes, platform: str) -> list[FinishedTrial]:
-    return [t for t in notes.finished if t.planned.platform == platform and t.counts]
+def measured(recorder: TrialRecorder, platform: str) -> list[FinishedTrial]:
+    return [t for t in recorder.finished if t.planned.platform == platform and t.counts]
 
 
 def test_a_quiet_machine_is_soon_precise() -> None:
-    machine, notes = MadeUp(), Notes()
-    assert campaign(machine, notes).run()
-    assert 5 <= len(measured(notes, "native")) == len(measured(notes, "guest")) <= 8
+    machine, recorder = MadeUp(), TrialRecorder()
+    assert campaign(machine, recorder).run()
+    assert 5 <= len(measured(recorder, "native")) == len(measured(recorder, "guest")) <= 8
     assert not machine.up
 
 
 def test_the_controller_leaves_alone_the_cpus_on_which_is_measured() -> None:
     machine = MadeUp()
-    campaign(machine, Notes()).run()
+    campaign(machine, TrialRecorder()).run()
     (bench, *_) = machine.benches
     measured_on = {cpu for node in bench.nodes if node.name != "peer" for cpu in node.cpus}
     assert machine.left_alone[0] == measured_on != set()
@@ -186,36 +190,36 @@ def test_the_controller_leaves_alone_the_cpus_on_which_is_measured() -> None:
 
 def test_plans_of_a_cell_differ_in_their_numbers_alone() -> None:
     machine = MadeUp()
-    told: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     run = machine.run
 
     def heard(trial: plan.Trial) -> list[Record]:
         (task,) = trial.phases[0].tasks
         rest = trial.model_copy(update={"id": 0}).model_dump_json()
-        told.setdefault(task.node, set()).add(rest)
+        reported.setdefault(task.node, set()).add(rest)
         return run(trial)
 
     machine.run = heard  # type: ignore[method-assign]
-    campaign(machine, Notes()).run()
+    campaign(machine, TrialRecorder()).run()
     numbers = [trial for _, trial in machine.trials]
     assert len(set(numbers)) == len(numbers) > 10
-    # A guest's warm-up is told that it is one.
-    assert {node: len(plans) for node, plans in told.items()} == {"host": 2, "guest1": 2}
+    # A guest's warm-up knows that it is one.
+    assert {node: len(plans) for node, plans in reported.items()} == {"host": 2, "guest1": 2}
 
 
 def test_a_noisy_one_goes_to_the_limit() -> None:
-    machine, notes = MadeUp(noise=0.5), Notes()
-    assert campaign(machine, notes).run()
-    assert len(measured(notes, "guest")) == 12
+    machine, recorder = MadeUp(noise=0.5), TrialRecorder()
+    assert campaign(machine, recorder).run()
+    assert len(measured(recorder, "guest")) == 12
 
 
 def test_every_boot_warms_up_and_boots_are_replicated() -> None:
-    machine, notes = MadeUp(noise=0.5), Notes()
-    campaign(machine, notes).run()
+    machine, recorder = MadeUp(noise=0.5), TrialRecorder()
+    campaign(machine, recorder).run()
     assert len(machine.benches) == 3
-    warm = [t.planned.boot for t in notes.finished if t.planned.kind == "warmup"]
+    warm = [t.planned.boot for t in recorder.finished if t.planned.kind == "warmup"]
     assert sorted(warm) == [0, 0, 1, 1, 2, 2]
-    ids = [t.planned.id for t in notes.finished]
+    ids = [t.planned.id for t in recorder.finished]
     assert ids == list(range(len(ids)))
 
 
@@ -223,10 +227,10 @@ def test_a_round_of_many_cells_is_cut_into_boots() -> None:
     """Three commands of two platforms and two blocks: a boot that may have eight trials has two of them."""
     text = TEXT.replace("blocks_per_boot = 4", "blocks_per_boot = 2\ntrials_per_boot = 8")
     more = "".join(f'[workloads.w{n}]\ntype = "command"\ncommand = "true"\n' for n in (1, 2))
-    machine, notes = MadeUp(), Notes()
-    assert campaign(machine, notes, text.replace("[design]", f"{more}[design]")).run()
+    machine, recorder = MadeUp(), TrialRecorder()
+    assert campaign(machine, recorder, text.replace("[design]", f"{more}[design]")).run()
     by_boot: dict[int, list[str]] = {}
-    for trial in notes.finished:
+    for trial in recorder.finished:
         if trial.planned.kind == "measured":
             by_boot.setdefault(trial.planned.boot, []).append(trial.planned.workload)
     assert len(by_boot) == len(machine.benches) > 3
@@ -239,10 +243,10 @@ def test_a_round_of_many_cells_is_cut_into_boots() -> None:
 
 
 def test_blocks_hold_both_platforms_in_both_orders() -> None:
-    machine, notes = MadeUp(noise=0.5), Notes()
-    campaign(machine, notes).run()
+    machine, recorder = MadeUp(noise=0.5), TrialRecorder()
+    campaign(machine, recorder).run()
     orders: dict[int, list[str]] = {}
-    for trial in notes.finished:
+    for trial in recorder.finished:
         orders.setdefault(trial.planned.block, []).append(trial.planned.platform)
     assert {tuple(order) for order in orders.values()} == {
         ("native", "guest"),
@@ -251,24 +255,27 @@ def test_blocks_hold_both_platforms_in_both_orders() -> None:
 
 
 def test_time_runs_out_between_blocks() -> None:
-    machine, notes = MadeUp(noise=0.5), Notes()
+    machine, recorder = MadeUp(noise=0.5), TrialRecorder()
     text = TEXT.replace('precision = "5%"', 'precision = "5%"\ntime_limit = "20s"')
-    assert not campaign(machine, notes, text).run()
+    assert not campaign(machine, recorder, text).run()
     assert machine.time < 25
-    assert measured(notes, "guest")
+    assert measured(recorder, "guest")
     assert not machine.up
 
 
 def test_the_remaining_time_falls_to_nothing() -> None:
-    machine, notes = MadeUp(noise=0.5), Notes()
-    campaign(machine, notes).run()
-    assert notes.remaining[3] > notes.remaining[-2] >= 0
+    machine, recorder = MadeUp(noise=0.5), TrialRecorder()
+    campaign(machine, recorder).run()
+    assert recorder.remaining[3] > recorder.remaining[-2] >= 0
 
 
 def test_a_single_failure_is_kept_out_and_the_rest_goes_on() -> None:
-    machine, notes = MadeUp(fate=lambda node, trial: "boom" if trial == 5 else None), Notes()
-    assert campaign(machine, notes).run()
-    (failed,) = [t for t in notes.finished if t.status == "failed"]
+    machine, recorder = (
+        MadeUp(fate=lambda node, trial: "boom" if trial == 5 else None),
+        TrialRecorder(),
+    )
+    assert campaign(machine, recorder).run()
+    (failed,) = [t for t in recorder.finished if t.status == "failed"]
     assert "boom" in str(failed.error)
     assert failed.values == {}
     assert len(machine.benches) == 2
@@ -277,67 +284,67 @@ def test_a_single_failure_is_kept_out_and_the_rest_goes_on() -> None:
 def test_a_platform_that_always_fails_is_given_up() -> None:
     """The reason stands with its trials: whoever reads both would read it twice."""
     machine = MadeUp(fate=lambda node, trial: "boom" if node == "guest1" else None)
-    notes = Notes()
-    assert campaign(machine, notes).run()
-    assert len([t for t in notes.finished if t.status == "failed"]) == MAX_FAILURES
-    assert all("boom" in str(t.error) for t in notes.finished if t.status == "failed")
-    (event,) = [event for event in notes.events if "given up" in event]
+    recorder = TrialRecorder()
+    assert campaign(machine, recorder).run()
+    assert len([t for t in recorder.finished if t.status == "failed"]) == MAX_FAILURES
+    assert all("boom" in str(t.error) for t in recorder.finished if t.status == "failed")
+    (event,) = [event for event in recorder.events if "given up" in event]
     assert "boom" not in event
 
 
 def test_what_fails_natively_at_once_is_left_out() -> None:
-    machine, notes = (
+    machine, recorder = (
         MadeUp(fate=lambda node, trial: "exit status 2" if node == "host" else None),
-        Notes(),
+        TrialRecorder(),
     )
-    assert campaign(machine, notes).run()
-    assert len(notes.finished) <= 2
-    assert {trial.planned.kind for trial in notes.finished} == {"warmup"}
+    assert campaign(machine, recorder).run()
+    assert len(recorder.finished) <= 2
+    assert {trial.planned.kind for trial in recorder.finished} == {"warmup"}
     # Its failure says it.
-    assert not [event for event in notes.events if "left out" in event or "natively" in event]
+    assert not [event for event in recorder.events if "left out" in event or "natively" in event]
 
 
 @pytest.mark.parametrize("fate", ["lost: panicked", "unanswered: none of 2 requests"])
 def test_a_lost_node_or_network_makes_a_new_bench(fate: str) -> None:
     machine = MadeUp(fate=lambda node, trial: fate if trial == 4 else None)
-    notes = Notes()
-    assert campaign(machine, notes).run()
-    boots = {trial.planned.id: trial.planned.boot for trial in notes.finished}
+    recorder = TrialRecorder()
+    assert campaign(machine, recorder).run()
+    boots = {trial.planned.id: trial.planned.boot for trial in recorder.finished}
     assert (boots[4], boots[5]) == (0, 1)
-    assert len(measured(notes, "guest")) >= 5
+    assert len(measured(recorder, "guest")) >= 5
 
 
 def test_a_guest_that_never_boots_is_given_up_and_the_others_go_on() -> None:
     text = TEXT.replace('["native", "guest"]', '["native", "container", "guest"]')
-    machine, notes = MadeUp(), Notes()
+    machine, recorder = MadeUp(), TrialRecorder()
     machine.bench_errors = [("guest2 booted too slowly", "guest2")] * MAX_FAILURES
-    assert campaign(machine, notes, text).run()
-    failed = [t for t in notes.finished if t.status == "failed"]
+    assert campaign(machine, recorder, text).run()
+    failed = [t for t in recorder.finished if t.status == "failed"]
     assert {t.planned.platform for t in failed} == {"guest"}
     assert failed[0].console == ("it panicked",)
-    assert len(measured(notes, "container")) >= 5
+    assert len(measured(recorder, "container")) >= 5
     assert [node.name for node in machine.benches[-1].nodes] == ["host", "container1"]
 
 
 def test_a_resumed_run_goes_on_where_it_stopped() -> None:
-    first, notes = MadeUp(noise=0.5), Notes()
+    first, recorder = MadeUp(noise=0.5), TrialRecorder()
     text = TEXT.replace('precision = "5%"', 'precision = "5%"\ntime_limit = "20s"')
-    campaign(first, notes, text).run()
-    before = len(measured(notes, "guest"))
-    rest = Notes(notes.finished)
+    campaign(first, recorder, text).run()
+    before = len(measured(recorder, "guest"))
+    rest = TrialRecorder(recorder.finished)
     assert campaign(MadeUp(noise=0.5), rest).run()
     assert before + len(measured(rest, "guest")) == 12
-    assert min(t.planned.id for t in rest.finished) > max(t.planned.id for t in notes.finished)
+    assert min(t.planned.id for t in rest.finished) > max(t.planned.id for t in recorder.finished)
     assert min(t.planned.block for t in rest.finished) > max(
-        t.planned.block for t in notes.finished
+        t.planned.block for t in recorder.finished
     )
 
 
 def test_a_finished_run_has_nothing_to_resume() -> None:
-    machine, notes = MadeUp(), Notes()
-    campaign(machine, notes).run()
+    machine, recorder = MadeUp(), TrialRecorder()
+    campaign(machine, recorder).run()
     again = MadeUp()
-    assert campaign(again, Notes(notes.finished)).run()
+    assert campaign(again, TrialRecorder(recorder.finished)).run()
     assert not again.benches
 
 
@@ -349,13 +356,13 @@ def test_expected_time_counts_boots_and_warm_ups() -> None:
 
 def test_where_nothing_boots_one_bench_lasts_to_the_end() -> None:
     text = TEXT.replace('["native", "guest"]', '["native", "container"]')
-    machine, notes = MadeUp(noise=0.5), Notes()
-    assert campaign(machine, notes, text).run()
+    machine, recorder = MadeUp(noise=0.5), TrialRecorder()
+    assert campaign(machine, recorder, text).run()
     assert len(machine.benches) == 1
-    assert len(measured(notes, "container")) == 12
-    assert sum(t.planned.kind == "warmup" for t in notes.finished) == 2
+    assert len(measured(recorder, "container")) == 12
+    assert sum(t.planned.kind == "warmup" for t in recorder.finished) == 2
     # And boots that there are none of are not waited for.
-    quick, few = MadeUp(), Notes()
+    quick, few = MadeUp(), TrialRecorder()
     assert campaign(quick, few, text.replace("min_boots = 1", "min_boots = 9")).run()
     assert len(measured(few, "container")) < 12
 
@@ -367,14 +374,16 @@ def test_what_is_known_well_enough_rests() -> None:
     text = TEXT.replace('["native", "guest"]', '["native", "container", "guest"]')
     text = text.replace('precision = "5%"', 'precision = "2%"\nof_cost = "20%"')
     text = text.replace("blocks_per_boot = 4", "blocks_per_boot = 2")
-    machine, notes = MadeUp(noise=0.06), Notes()
+    machine, recorder = MadeUp(noise=0.06), TrialRecorder()
     machine.slower.update(container1=1.0, guest2=25.0)
-    assert campaign(machine, notes, text).run()
-    guests, containers = measured(notes, "guest"), measured(notes, "container")
-    assert 5 <= len(guests) < 12 == len(containers) == len(measured(notes, "native"))
+    assert campaign(machine, recorder, text).run()
+    guests, containers = measured(recorder, "guest"), measured(recorder, "container")
+    assert 5 <= len(guests) < 12 == len(containers) == len(measured(recorder, "native"))
     assert [node.name for node in machine.benches[-1].nodes] == ["host", "container1"]
     last_guest = max(trial.planned.block for trial in guests)
-    later = Notes([trial for trial in notes.finished if trial.planned.block <= last_guest])
+    later = TrialRecorder(
+        [trial for trial in recorder.finished if trial.planned.block <= last_guest]
+    )
     again = MadeUp(noise=0.06)
     assert campaign(again, later, text).run()
     assert measured(later, "guest") == []
@@ -382,17 +391,17 @@ def test_what_is_known_well_enough_rests() -> None:
 
 
 def test_noise_of_the_machine_is_precise_enough_where_the_study_says_so() -> None:
-    noisy, notes = MadeUp(noise=0.3), Notes()
-    assert campaign(noisy, notes, TEXT.replace('precision = "5%"', 'of_noise = "100%"')).run()
-    assert 5 <= len(measured(notes, "guest")) < 12
+    noisy, recorder = MadeUp(noise=0.3), TrialRecorder()
+    assert campaign(noisy, recorder, TEXT.replace('precision = "5%"', 'of_noise = "100%"')).run()
+    assert 5 <= len(measured(recorder, "guest")) < 12
 
 
 def test_a_baseline_that_is_alone_is_measured() -> None:
-    machine, notes = MadeUp(), Notes()
+    machine, recorder = MadeUp(), TrialRecorder()
     alone = TEXT.replace('["native", "guest"]', '["native"]')
-    assert campaign(machine, notes, alone).run()
-    assert 5 <= len(measured(notes, "native")) <= 12
+    assert campaign(machine, recorder, alone).run()
+    assert 5 <= len(measured(recorder, "native")) <= 12
     # A command that fails natively is left out at its first warm-up, alone or not.
-    failing = Notes()
+    failing = TrialRecorder()
     assert campaign(MadeUp(fate=lambda node, trial: "no"), failing, alone).run()
     assert [trial.status for trial in failing.finished] == ["failed"]

@@ -6,7 +6,7 @@ from hypertare.base.errors import InputError, MachineError
 from hypertare.base.quantities import OfCapacity
 from hypertare.base.units import parse_of_capacity
 from hypertare.design.design import Plot, Variant, make
-from hypertare.design.planner import Capacity, Chance, Surroundings, make_trial
+from hypertare.design.planner import Capacity, Chance, MachineResources, make_trial
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.engine import capacity
 from hypertare.engine.capacity import Need
@@ -107,13 +107,13 @@ def test_a_share_becomes_a_rate_of_the_bench_that_fits_best() -> None:
         Capacity("load", {"sut.nic": "e1000"}, 8e6),
         Capacity("other", {"sut.nic": "e1000"}, 5.0),
     )
-    on = Surroundings((0,), "tcg", {}, {}, chance=Chance(1), capacities=known)
+    on = MachineResources((0,), "tcg", {}, {}, chance=Chance(1), capacities=known)
     assert sent(on, "50 % of capacity", {"sut.nic": "e1000", "bench.mtu": 1500}) == 4e6
     assert sent(on, "50 % of capacity", {"sut.nic": "vmxnet3"}) == 0.5e6
     assert sent(on, "2M", {"sut.nic": "e1000"}) == 2e6
 
 
-def sent(on: Surroundings, rate: str, levels: dict) -> float | None:
+def sent(on: MachineResources, rate: str, levels: dict) -> float | None:
     study = file().cell({"workloads.load.rate": rate})
     made = make_trial(1, study, "load", NATIVE, Plot(levels, (NATIVE,)), on)
     (send,) = [

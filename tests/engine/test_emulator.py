@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared, prepare
 from hypertare.engine.runners import emulated
 from hypertare.study import StudyFile
@@ -24,8 +24,8 @@ duration = "10ms"
 BUILT: Any = SimpleNamespace(program="/e", key="k")
 
 
-def on(built: Any) -> Surroundings:
-    return Surroundings((0,), "tcg", {}, {}, emulator=built)
+def on(built: Any) -> MachineResources:
+    return MachineResources((0,), "tcg", {}, {}, emulator=built)
 
 
 def prepared(more: str = "", text: str = TEXT) -> Prepared:

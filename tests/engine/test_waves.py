@@ -12,7 +12,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.design.design import make
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.expected import expected_boots, expected_boots_s
 from hypertare.engine.waves import Waves
@@ -44,7 +44,7 @@ max_trials = 12
 blocks_per_boot = 2
 precision = "1%"
 """
-ON = Surroundings(
+ON = MachineResources(
     (0,), "tcg", {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
 )
 
@@ -301,11 +301,11 @@ def test_a_run_of_two_pcs_that_was_interrupted_goes_on_to_the_same_end() -> None
     campaign(BothWays(spread=0.02), whole, XEN).run()
     for kept in (1, 4, 5, 8, 11):
         rest = Journal(whole.added[:kept])
-        told = [f.planned.platform == "native" for f in whole.added[:kept]]
+        reported = [f.planned.platform == "native" for f in whole.added[:kept]]
         benches = {(f.planned.boot, f.planned.platform) for f in rest.kept}
         rest.benches = lambda known=benches: iter([(boot, ()) for boot, _ in sorted(known)])  # type: ignore[method-assign]
         campaign(BothWays(spread=0.02), rest, XEN).run()
-        assert [*rest.kept, *rest.added] == whole.added, told
+        assert [*rest.kept, *rest.added] == whole.added, reported
         assert len(benches) + len(rest.boots) == len(whole.boots)
 
 

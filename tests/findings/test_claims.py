@@ -92,7 +92,7 @@ def test_evidence_gives_the_figures() -> None:
     )
 
 
-def test_a_difference_tells_both_sides_and_no_paths() -> None:
+def test_a_difference_reports_both_sides_and_no_paths() -> None:
     sides = [
         seen(
             response="loss",
@@ -417,8 +417,10 @@ def test_efficiencies_of_two_cells() -> None:
         where={"weight": 2048}, against={"weight": 256}, measure="efficiency", op="above", value=0.2
     )
     assert said(gain, low, high) == "holds"
-    told = judge(gain, [low, high]).evidence
-    assert "efficiency of goodput 0.700 against 0.400 with weight 256, difference 0.300 (" in told
+    reported = judge(gain, [low, high]).evidence
+    assert (
+        "efficiency of goodput 0.700 against 0.400 with weight 256, difference 0.300 (" in reported
+    )
 
 
 def of_guest(number: int, rate: float) -> Estimate:

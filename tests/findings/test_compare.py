@@ -15,7 +15,7 @@ from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings import unlike_work
+from hypertare.findings import workload_mismatch
 from hypertare.findings.compare import Gate, compare
 from hypertare.findings.estimates import estimate
 from hypertare.findings.setups import unlike_runs
@@ -274,23 +274,23 @@ def test_a_program_that_became_slower_everywhere_got_worse() -> None:
 
 
 def test_a_program_that_became_faster_is_not_worse_for_a_guest_that_gained_less() -> None:
-    told = directions(weighed(8, 16), weighed(2, 8, seed=5))
-    assert set(told.values()) == {"better"}
+    reported = directions(weighed(8, 16), weighed(2, 8, seed=5))
+    assert set(reported.values()) == {"better"}
 
 
 def test_two_runs_of_one_machine_differ_a_little() -> None:
     """A tenth slower natively and in the guest: its cost is what it was."""
-    told = directions(weighed(8, 16), weighed(8.6, 17.2, seed=5))
-    assert set(told.values()) == {"no difference shown"}
+    reported = directions(weighed(8, 16), weighed(8.6, 17.2, seed=5))
+    assert set(reported.values()) == {"no difference shown"}
 
 
 def test_on_a_busy_machine_a_change_of_half_is_undecided_and_one_of_four_is_not() -> None:
     quiet = weighed(8, 16)
-    told = directions(quiet, weighed(12.4, 24.8, seed=5, busy=2.4))
-    assert told["native", "value"] == told["guest", "value"] == "undecided"
-    assert told["guest", "cost"] == "no difference shown"
-    told = directions(quiet, weighed(32, 64, seed=5, busy=2.4))
-    assert told["native", "value"] == told["guest", "value"] == "worse"
+    reported = directions(quiet, weighed(12.4, 24.8, seed=5, busy=2.4))
+    assert reported["native", "value"] == reported["guest", "value"] == "undecided"
+    assert reported["guest", "cost"] == "no difference shown"
+    reported = directions(quiet, weighed(32, 64, seed=5, busy=2.4))
+    assert reported["native", "value"] == reported["guest", "value"] == "worse"
 
 
 def test_what_machines_do_between_runs_is_no_change() -> None:
@@ -343,7 +343,7 @@ def test_the_gate_may_be_moved() -> None:
 
 def test_other_work_is_not_compared() -> None:
     a, b = (factory.meta(factory.Script()) for _ in range(2))
-    unlike_work.refuse(a, b)
+    workload_mismatch.refuse(a, b)
     work = {"workloads": {"command": {"command": ["make"]}}, "sut": {"workdir": "/a"}}
     one = a.model_copy(update={"settings": work})
     for changed, part in (
@@ -351,7 +351,7 @@ def test_other_work_is_not_compared() -> None:
         ({**work, "sut": {"workdir": "/b"}}, "work directory is `/a` in A and `/b` in B"),
     ):
         with pytest.raises(InputError, match=part):
-            unlike_work.refuse(one, b.model_copy(update={"settings": changed}))
+            workload_mismatch.refuse(one, b.model_copy(update={"settings": changed}))
 
 
 SIDE = st.lists(st.floats(0.1, 100), min_size=2, max_size=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.findings.conditions import disturbances, told, uneven, warning
+from hypertare.findings.conditions import disturbances, disturbed, uneven, warning
 from hypertare.probes.conditions import Seen
 from hypertare.runs.store import OtherProgram
 from hypertare.runs.summary import Disturbance
@@ -42,7 +42,7 @@ def test_a_busy_program_is_named_with_how_much_and_how_often() -> None:
     trials, seen = run(others_s=0.4)
     programs = [*beside("qemu", 0.5, 4), OtherProgram(4, "qemu", 0.9), OtherProgram(999, "far", 2)]
     (found,) = disturbances(trials, seen, programs)
-    assert told([found]) == "another program, qemu, took 58 % of a CPU in 5 of 20 blocks"
+    assert disturbed([found]) == "another program, qemu, took 58 % of a CPU in 5 of 20 blocks"
     assert "stop it" in warning(found)
 
 
@@ -51,7 +51,7 @@ def test_the_greatest_come_first_and_few_are_named() -> None:
     programs = [OtherProgram(block, f"p{block % 5}", 0.2 + block % 5) for block in range(BLOCKS)]
     found = disturbances(trials, seen, programs)
     assert [one.program for one in found] == ["p4", "p3", "p2"]
-    assert told(found) == (
+    assert disturbed(found) == (
         "another program, p4, took 4.2 CPUs in 4 of 20 blocks; "
         "so did p3, 3.2 CPUs in 4 and p2, 2.2 CPUs in 4"
     )
@@ -60,7 +60,7 @@ def test_the_greatest_come_first_and_few_are_named() -> None:
 def test_work_that_cannot_be_seen_is_named_as_such() -> None:
     trials, seen = run(others_s=0.4)
     (found,) = disturbances(trials, seen, [])
-    assert told([found]).startswith(
+    assert disturbed([found]).startswith(
         "work that cannot be seen from here took 80 % of a CPU in 10 of 20"
     )
 
@@ -75,7 +75,10 @@ def test_ticks_alone_are_no_work() -> None:
 def test_a_hypervisor_below_is_named() -> None:
     trials, seen = run(steal=0.1)
     (found,) = disturbances(trials, seen, [])
-    assert told([found]) == "a hypervisor below this machine took 20 % of a CPU in 10 of 20 blocks"
+    assert (
+        disturbed([found])
+        == "a hypervisor below this machine took 20 % of a CPU in 10 of 20 blocks"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,4 +115,6 @@ def test_what_was_watched_for_moments_only_is_in_no_doubt() -> None:
 
 def test_another_run_is_called_one() -> None:
     one = Disturbance(what="program", program="hypertare-agent", cpus=0.23, blocks=4, of=4)
-    assert told([one]).startswith("another run of hypertare took 23 % of a CPU in all 4 blocks")
+    assert disturbed([one]).startswith(
+        "another run of hypertare took 23 % of a CPU in all 4 blocks"
+    )

@@ -66,7 +66,7 @@ def test_each_run_is_one_value(one: Summary) -> None:
     assert trend.shifts == ()
 
 
-def test_a_new_level_is_told_with_what_changed_there(one: Summary) -> None:
+def test_a_new_level_is_reported_with_what_changed_there(one: Summary) -> None:
     rng = random.Random(4)
     costs = [0.05 + rng.gauss(0, 0.004) for _ in range(9)]
     costs += [0.15 + rng.gauss(0, 0.004) for _ in range(7)]

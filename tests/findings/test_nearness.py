@@ -32,7 +32,7 @@ TRIALS = [
     *(trial(4, 2, "native", "failed"), trial(5, 2, "guest")),
     *(trial(6, 3, "native"), trial(7, 3, "guest", "failed")),
 ]
-TOLD = {
+REPORTED = {
     0: of(*range(1000, 1100)),
     1: of(*range(1050, 1150)),
     2: of(*range(2080, 2180)),
@@ -46,9 +46,9 @@ TOLD = {
 
 
 def test_each_block_has_its_own_limit() -> None:
-    told = of_trials(TOLD)
-    assert 7 not in told
-    found = {one.planned.id: one.values for one in with_nearness(TRIALS, told, "native", BOTH)}
+    reported = of_trials(REPORTED)
+    assert 7 not in reported
+    found = {one.planned.id: one.values for one in with_nearness(TRIALS, reported, "native", BOTH)}
     # 1094 and 2094 are the baselines' 95 % quantiles.
     # Of 1000 to 1099 the mean is 1049.5 and the deviation 28.866: 1050 to 1078 are near, of 1050 to 1149.
     near_time = sum(range(1050, 1079)) / sum(range(1050, 1150))
@@ -62,12 +62,12 @@ def test_each_block_has_its_own_limit() -> None:
 
 
 def test_a_run_that_was_asked_for_one_has_that_alone() -> None:
-    found = with_nearness(TRIALS, of_trials(TOLD), "native", ("near_share",))
+    found = with_nearness(TRIALS, of_trials(REPORTED), "native", ("near_share",))
     assert found[1].values.keys() == {"rtt_p50", "near_share"}
 
 
 def test_the_shift_is_the_mean_over_blocks() -> None:
-    found = list(shifts(TRIALS, of_trials(TOLD), RULES))
+    found = list(shifts(TRIALS, of_trials(REPORTED), RULES))
     assert [one.share for one in found] == list(SHIFTED)
     for one in found:
         assert (one.platform, one.cell["sut.nic"], one.baseline, one.n) == (

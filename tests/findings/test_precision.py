@@ -31,7 +31,7 @@ def cost(low: float | None, middle: float, high: float | None, **more: object) -
 LEADING = {"command": "elapsed"}
 
 
-def told_of(estimates: list[Estimate], of_cost: float) -> str | None:
+def reported_of(estimates: list[Estimate], of_cost: float) -> str | None:
     return missed(estimates, [], LEADING, DesignSettings(of_cost=of_cost))
 
 
@@ -46,19 +46,19 @@ def test_widths_by_hand() -> None:
 
 
 def test_what_was_missed_is_named() -> None:
-    told = told_of([cost(19, 24, 29)], 0.0)
-    assert told is not None and "(2 %) was not reached in elapsed of guest" in told
-    assert told_of([cost(19, 24, 29)], 0.25) is None
-    told = told_of([cost(10, 24, 60)], 0.2)
-    assert told is not None and "2 %, or 20 % of the cost itself" in told
+    reported = reported_of([cost(19, 24, 29)], 0.0)
+    assert reported is not None and "(2 %) was not reached in elapsed of guest" in reported
+    assert reported_of([cost(19, 24, 29)], 0.25) is None
+    reported = reported_of([cost(10, 24, 60)], 0.2)
+    assert reported is not None and "2 %, or 20 % of the cost itself" in reported
 
 
 def test_only_leading_costs_are_asked_about() -> None:
     wide = cost(-0.5, 0.1, 0.9)
-    assert told_of([wide.model_copy(update={"response": "user"})], 0) is None
-    assert told_of([wide.model_copy(update={"cost": None})], 0) is None
-    assert told_of([cost(None, 0.1, None, exact=True)], 0) is None
-    assert told_of([cost(None, 0.1, None)], 0) is not None
+    assert reported_of([wide.model_copy(update={"response": "user"})], 0) is None
+    assert reported_of([wide.model_copy(update={"cost": None})], 0) is None
+    assert reported_of([cost(None, 0.1, None, exact=True)], 0) is None
+    assert reported_of([cost(None, 0.1, None)], 0) is not None
 
 
 def test_noise_of_the_machine_suffices() -> None:
@@ -76,7 +76,7 @@ def test_noise_of_the_machine_suffices() -> None:
     assert sufficient(cost(-0.6, -0.5, -0.4), design, 0.3) == pytest.approx(0.15)
     noisy = [cost(-0.2, 0.05, 0.3)]
     assert missed(noisy, [floor], LEADING, design) is None
-    told = missed([cost(-0.4, 0.05, 0.5)], [floor], LEADING, design)
-    assert told is not None and "(2 %, or the machine's own noise)" in told
+    reported = missed([cost(-0.4, 0.05, 0.5)], [floor], LEADING, design)
+    assert reported is not None and "(2 %, or the machine's own noise)" in reported
     elsewhere = floor.model_copy(update={"cell": {"workload": "another"}})
     assert missed(noisy, [elsewhere], LEADING, design) is not None

@@ -1,4 +1,4 @@
-"""Laws over a run's trials: what was published is found again, and what cannot be foretold is said."""
+"""Laws over a run's trials: what was published is found again, and what cannot be predicted is said."""
 
 from __future__ import annotations
 

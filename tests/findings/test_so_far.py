@@ -14,10 +14,10 @@ HEADLINE = {"build": "elapsed"}
 def test_at_the_end_it_is_the_estimate() -> None:
     made = blocks({"native": noisy(8, 8, seed=1), "guest": noisy(200, 8, 0.1, seed=2)})
     so_far = SoFar("native", HEADLINE)
-    told = [found for one in made if (found := so_far.add(one)) is not None]
-    assert len(told) == 7, "from the second block on"
+    reported = [found for one in made if (found := so_far.add(one)) is not None]
+    assert len(reported) == 7, "from the second block on"
     (cost,) = [e for e in estimate(made, RESPONSES).estimates if e.platform == "guest"]
-    last = told[-1]
+    last = reported[-1]
     assert last.platform == "guest"
     assert last.change == pytest.approx(cost.cost)
     assert (last.low, last.high) == (pytest.approx(cost.cost_low), pytest.approx(cost.cost_high))
@@ -26,8 +26,8 @@ def test_at_the_end_it_is_the_estimate() -> None:
 def test_the_order_in_a_block_does_not_matter() -> None:
     made = blocks({"guest": [2.0, 2.1, 2.2], "native": [1.0, 1.0, 1.0]})
     so_far = SoFar("native", HEADLINE)
-    told = [so_far.add(one) for one in made]
-    assert told[-1] is not None and told[-2] is None
+    reported = [so_far.add(one) for one in made]
+    assert reported[-1] is not None and reported[-2] is None
 
 
 def test_what_has_no_ratio_or_failed_says_nothing() -> None:

@@ -10,7 +10,7 @@ from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.machines.image import cpio
 from hypertare.machines.image.build import Image
 from hypertare.protocol import plan
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from tests.integration import emulate
 from tests.integration.emulate import Boot
 
@@ -61,7 +61,7 @@ def bench(*guests: plan.Node, mtu: int = 1500, **more: Any) -> plan.BenchStep:
 
 def boot(
     image: Image,
-    steps: Sequence[Seam],
+    steps: Sequence[WireType],
     folder: Path,
     driver_memory: str = "448M",
     files: Sequence[cpio.Member] = (),

@@ -1,4 +1,4 @@
-"""One boot of an emulated machine by a plan of one's own, and all that it tells."""
+"""One boot of an emulated machine by a plan of one's own, and all that it reports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from hypertare.base.paths import agent_binary
 from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import Image
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What the machine told, what it printed, and what the emulator said."""
+    """What the machine reported, what it printed, and what the emulator said."""
 
     records: list[dict[str, Any]]
     console: str
@@ -36,7 +36,7 @@ class Boot:
 
 def boot(
     image: Image,
-    steps: Sequence[Seam] | bytes,
+    steps: Sequence[WireType] | bytes,
     folder: Path,
     *options: str,
     behind: Sequence[Path] = (),
@@ -47,20 +47,20 @@ def boot(
     """Has a machine carry the steps out, to its end.
 
     Args:
-        image, steps, folder: what it boots, what it does, an empty place for what it tells.
+        image, steps, folder: what it boots, what it does, an empty place for what it reports.
         options: of `hypertare-agent emulate`.
         behind, files: archives and files that are put over those of the image.
         environment: variables of the emulator's beside this process's.
         patience_s: seconds of this host.
     """
     text = steps if isinstance(steps, bytes) else b"".join(map(_line, steps))
-    plan, told, printed, said = (
+    plan, reported, printed, said = (
         folder / name for name in ("plan.cpio", "records", "console", "said")
     )
     plan.write_bytes(cpio.archive([cpio.file("plan.jsonl", text), *files]))
     argv = [
         *(agent_binary(), "emulate", f"--emulator={emulator.build().program}", "--limit=300"),
-        *(f"--kernel={image.kernel}", f"--records={told}", f"--console={printed}"),
+        *(f"--kernel={image.kernel}", f"--records={reported}", f"--console={printed}"),
         *(f"--initramfs={one}" for one in (image.initramfs, *behind, plan)),
         *options,
     ]
@@ -76,10 +76,10 @@ def boot(
         finally:
             process.kill()
             process.wait()
-    records = [json.loads(line) for line in told.read_bytes().splitlines()]
+    records = [json.loads(line) for line in reported.read_bytes().splitlines()]
     assert records[-1]["record"] == "teardown", records[-3:]
     return Boot(records, printed.read_bytes().decode(errors="replace"), said.read_text())
 
 
-def _line(step: Seam) -> bytes:
+def _line(step: WireType) -> bytes:
     return step.model_dump_json().encode() + b"\n"

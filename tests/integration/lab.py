@@ -320,7 +320,7 @@ def statuses(run: Path, platform: str, workload: str) -> set[str]:
     return {t[5] for t in trials(run) if t[2] == platform and t[3] == workload}
 
 
-def told(folder: Path) -> list[str]:
+def reported(folder: Path) -> list[str]:
     """All that a run's file holds in its order, as JSON, but for the host's time of day."""
     from hypertare.runs.store import Store
 
@@ -333,12 +333,12 @@ def told(folder: Path) -> list[str]:
 
 
 def fingerprints(run: Path) -> set[str]:
-    """Of an emulated machine's trials: all that decides what they tell."""
+    """Of an emulated machine's trials: all that decides what they report."""
     return {found for (found,) in rows(run, "SELECT DISTINCT fingerprint FROM trial")}
 
 
 def assert_repeats(run: Path, part: Path) -> None:
-    """A run of some of its levels had nothing but batches of the run's: one that is run afresh and tells
+    """A run of some of its levels had nothing but batches of the run's: one that is run afresh and reports
     something else ends a run with status 5.
     """
     again, known = fingerprints(part), fingerprints(run)

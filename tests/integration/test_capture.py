@@ -64,7 +64,7 @@ duration = "200ms"
 
 @dataclass(frozen=True)
 class Ends:
-    """Frames of a trial as both ends tell, whether they count or not."""
+    """Frames of a trial as both ends report, whether they count or not."""
 
     handed_over: float
     captured: float
@@ -122,7 +122,7 @@ def test_ten_thousand_frames_a_second_are_captured_without_loss(lab: Lab) -> Non
 
 
 @pytest.mark.runs
-def test_a_ring_that_is_overrun_tells_what_it_dropped(lab: Lab) -> None:
+def test_a_ring_that_is_overrun_reports_what_it_dropped(lab: Lab) -> None:
     run = ran(lab, OVERRUN)
     found = estimates(run)
     assert 0 < found["tiny", "capture_drops"] < 1
@@ -160,7 +160,7 @@ def in_sandbox(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
-def told(out: str) -> list[dict[str, Any]]:
+def reported(out: str) -> list[dict[str, Any]]:
     return [json.loads(line)["values"] for line in out.splitlines()]
 
 
@@ -177,7 +177,7 @@ def test_two_sessions_on_one_interface_do_not_mix(agent: str, tmp_path: Path) ->
     )
     ran = in_sandbox(f"touch {tmp_path}/said\n{captures}{waits}{sends}wait")
     assert ran.returncode == 0, ran
-    captured, sent = told(ran.stdout), told(ran.stderr)
+    captured, sent = reported(ran.stdout), reported(ran.stderr)
     assert len(captured) == 2 and len(sent) == 3, ran
     # The third session has nobody who captures it.
     there = sorted(one["sent_packets"] for one in sent)[:2]

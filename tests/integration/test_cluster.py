@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import MARK, Lab, Traces, own_cache, rows, told, trials, until
+from tests.integration.lab import MARK, Lab, Traces, own_cache, reported, rows, trials, until
 from tests.integration.test_emulated import QEMU, TINY
 from tests.made_cluster import MadeCluster
 
@@ -72,7 +72,7 @@ def test_a_run_on_two_workers_is_the_run_of_this_host(lab: Lab, cluster: MadeClu
     cluster.kill("one")
     far = resumed.end()
     assert far.status == 0, far.said
-    assert told(lab.work / "far") == told(lab.work / "near")
+    assert reported(lab.work / "far") == reported(lab.work / "near")
     assert {trial[5] for trial in trials(lab.work / "far")} == {"ok"}
     cluster.close()
     lab.assert_nothing_left(before)

@@ -12,7 +12,7 @@ from hypertare.protocol import plan
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
 from tests.integration import emulate
-from tests.integration.lab import Lab, own_cache, summary, told
+from tests.integration.lab import Lab, own_cache, reported, summary
 from tests.integration.stops import KICKED, busy, stopping
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
@@ -83,22 +83,22 @@ def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: L
     with busy():
         again = lab.run("run", study, "--fresh", "--out", "again", **KICKED)
     assert again.status == 0, again.said
-    assert told(lab.work / "first") == told(lab.work / "again")
+    assert reported(lab.work / "first") == reported(lab.work / "again")
 
 
 def seen(run: Path) -> list[dict[str, float]]:
-    """What `two_cpus` told in each trial."""
+    """What `two_cpus` reported in each trial."""
     with Store.open(run) as store:
         records = [one for trial in store.trials() for one in store.records(trial.planned.id)]
-    told = [one.text["stdout"] for one in records if isinstance(one, TaskResult) and one.text]
-    lines = [[line.split() for line in text.splitlines()] for text in told]
+    reported = [one.text["stdout"] for one in records if isinstance(one, TaskResult) and one.text]
+    lines = [[line.split() for line in text.splitlines()] for text in reported]
     found = [{name: float(value) for name, value in pairs} for pairs in lines if pairs]
     assert found
     return found
 
 
 def test_the_whole_course_is_the_same_however_often_it_is_interrupted(tmp_path: Path) -> None:
-    """Not only what is told: where each CPU was after each round, and what was in its TLB. What differs
+    """Not only what is reported: where each CPU was after each round, and what was in its TLB. What differs
     there is seen in records of one boot in many.
     """
     image = build(profile="emulated")
@@ -124,14 +124,14 @@ def course(image: Image, folder: Path, seed: int, **env: str) -> list[str]:
         ),
         plan.TeardownStep(),
     )
-    told = emulate.boot(
+    reported = emulate.boot(
         image,
         steps,
         folder,
         *("--cpus=4", f"--seed={seed}", "--memory=192M"),
         environment={**env, "QEMU_ICOUNT_DIGEST": "1"},
     )
-    return [line for line in told.said.splitlines() if line.startswith("icount ")]
+    return [line for line in reported.said.splitlines() if line.startswith("icount ")]
 
 
 GUESTS = """
@@ -191,4 +191,4 @@ def test_guests_have_several_cpus_and_repeat_whatever_the_host_does(lab: Lab) ->
     with stopping(lab) as often:
         again = lab.run("run", study, "--fresh", "--jobs", "2", "--out", "again", **KICKED)
     assert again.status == 0, again.said
-    assert often[0] > 100 and told(lab.work / "first") == told(lab.work / "again")
+    assert often[0] > 100 and reported(lab.work / "first") == reported(lab.work / "again")

@@ -49,7 +49,7 @@ def study(
 
 
 def values_of(run: Path, role: str) -> list[tuple[str, dict[str, float]]]:
-    """Of every trial of a guest: its datapath, and what the task of this role told."""
+    """Of every trial of a guest: its datapath, and what the task of this role reported."""
     with Store.open(run) as store:
         return [
             (trial.planned.cell["sut.datapath"], dict(one.values))
@@ -89,7 +89,7 @@ def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab
     for path, workload, values in served:
         assert values["frames_in"] > 20 and values["frames_out"] > 20, (path, workload, values)
         assert values["calls"] > 0 and values["refused"] == 0
-        # A core that polls needs not be told.
+        # A core that polls needs not be reported.
         assert (values["kicks"] == 0) == (path == "sidecore"), values
         if workload == "bulk":
             assert min(values["bytes_in"], values["bytes_out"]) > 1e5
@@ -117,7 +117,7 @@ def test_one_core_polls_for_two_guests(lab: Lab) -> None:
             # Few on a busy host, where a round trip takes a fifth of a second.
             assert min(values["frames_in"], values["frames_out"]) > 3, (guest, workload, values)
             assert values["kicks"] == 0 and values["refused"] == 0
-    # Its time is told once, half of it of each, though nobody knows whose packets it was for.
+    # Its time is reported once, half of it of each, though nobody knows whose packets it was for.
     first, second = (
         [values["datapath_s"] for _, _, values in counted(run, "outside", guest)]
         for guest in ("guest1-1", "guest1-2")
@@ -386,7 +386,7 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
 
 
 @pytest.mark.xdist_group("emulated")
-def test_what_a_packet_costs_is_told_of_every_datapath(lab: Lab) -> None:
+def test_what_a_packet_costs_is_reported_of_every_datapath(lab: Lab) -> None:
     """One round trip is a packet each way. Those of QEMU leave the guest more often, and interrupt it."""
     paths = ("qemu", "vhost", "vhost-user")
     factor = f'"sut.datapath" = {list(paths)}'

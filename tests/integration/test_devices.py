@@ -46,6 +46,6 @@ def test_a_command_sees_the_usual_devices_and_those_asked_for(
     assert ran.status == 0, ran
     for platform in platforms:
         assert statuses(lab.work / "run", platform, "command") == {"ok"}
-    told = f"commands see {MORE}, as asked: what they do to it stays"
-    assert any(told in warning for warning in summary(lab.work / "run")["warnings"])
-    assert told in ran.said
+    reported = f"commands see {MORE}, as asked: what they do to it stays"
+    assert any(reported in warning for warning in summary(lab.work / "run")["warnings"])
+    assert reported in ran.said

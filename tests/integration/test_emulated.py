@@ -30,7 +30,7 @@ from hypertare.machines.image.cache import Cache
 from hypertare.protocol import plan
 from hypertare.protocol.records import KnobOutcome, TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, falsify, own_cache, told, until
+from tests.integration.lab import Lab, Traces, falsify, own_cache, reported, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -97,8 +97,8 @@ STORY = [
 def stories(folder: Path) -> list[list[tuple[str, str, str]]]:
     """What was done in each trial, phase by phase; what was done at the same time is sorted."""
     with Store.open(folder) as store:
-        told = [store.records(trial.planned.id) for trial in store.trials()]
-    results = [[one for one in records if isinstance(one, TaskResult)] for records in told]
+        reported = [store.records(trial.planned.id) for trial in store.trials()]
+    results = [[one for one in records if isinstance(one, TaskResult)] for records in reported]
     phases = [phase for phase, _, _ in STORY]
     return [
         sorted(
@@ -137,7 +137,7 @@ def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> 
     reused = lab.run("run", study, "--out", "reused")
     assert reused.status == 0, reused.said
     assert time.monotonic() - began < first.seconds / 2 + 5
-    runs = [told(lab.work / name) for name in ("first", "again", "halved", "reused")]
+    runs = [reported(lab.work / name) for name in ("first", "again", "halved", "reused")]
     assert runs[0] == runs[1] == runs[2] == runs[3]
     assert stories(lab.work / "first") == [STORY] * 4
     with Store.open(lab.work / "first") as store:
@@ -290,7 +290,7 @@ min_boots = 1
 """
 
 
-def test_rings_are_as_long_as_told_and_as_they_were_again(lab: Lab) -> None:
+def test_rings_are_as_long_as_reported_and_as_they_were_again(lab: Lab) -> None:
     ran = lab.run("run", lab.study(RINGS), "--json", "--out", "rings")
     assert ran.status == 0, ran.said
     # Its driver says how long they are, and takes no other length.
@@ -312,7 +312,7 @@ def test_rings_are_as_long_as_told_and_as_they_were_again(lab: Lab) -> None:
 
 
 def resized(run: Path) -> dict[tuple[Any, Any], tuple[str | None, str | None]]:
-    """By NIC model and what was told: how long its ring was before a trial and in it. All were put back."""
+    """By NIC model: how long its ring was before a trial and in it. All were put back."""
     found = {}
     with Store.open(run) as store:
         for trial in (one for one in store.trials() if one.status == "ok"):

@@ -103,7 +103,7 @@ def test_a_second_ctrl_c_drops_the_trial(lab: Lab) -> None:
     lab.assert_nothing_left(before)
 
 
-def test_an_interrupt_as_the_report_is_drawn_is_told(lab: Lab) -> None:
+def test_an_interrupt_as_the_report_is_drawn_is_reported(lab: Lab) -> None:
     """All trials are there by then; that the run ended early is said nevertheless."""
     study(lab, "container", trials=2)
     started = begin(lab)

@@ -146,7 +146,7 @@ def docker(lab: Lab) -> Iterator[None]:
 
 
 def pack(archive: Path) -> None:
-    """This host's sh and cat with their libraries, and a file that tells the image from the host."""
+    """This host's sh and cat with their libraries, and a file that only the image has."""
     mark = archive.with_name("mark")
     mark.write_text("image\n")
     inside = {"etc/of-the-image": mark}

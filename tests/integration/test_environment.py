@@ -23,7 +23,7 @@ pytestmark = pytest.mark.runs
 NAME, SECRET = "HYPERTARE_TEST_TOKEN", "s3cr3t-Zq8vXw2LkR5tYb7N"
 LIMITS = ("--warmup", "0", "--min-trials", "2", "--max-trials", "2")
 SIGNATURES = {b"\x1f\x8b\x08": 31, b"\x78\x01": 15, b"\x78\x9c": 15, b"\x78\xda": 15}
-"""Of gzip and zlib, with what zlib's decompressor wants to be told."""
+"""Of gzip and zlib, with what zlib's decompressor wants to be reported."""
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 BASE64 = re.compile(rb"[A-Za-z0-9+/]{40,}={0,2}")

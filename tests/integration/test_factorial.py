@@ -70,8 +70,8 @@ def test_a_cell_that_fails_is_left_out_and_the_others_start_a_tuning(lab: Lab) -
     known = found(lab)["known"]
     assert known["settings"] == 4 and known["trials"] == 12
     assert known["left_out"] == ["1 of its cells: message 60000 is none of the tuning's levels"]
-    told = " ".join(tuned.out.split())
-    assert "4 settings of 12 trials; left out 1 of its cells" in told
+    reported = " ".join(tuned.out.split())
+    assert "4 settings of 12 trials; left out 1 of its cells" in reported
     before = found(lab)
     again = lab.run("tune", "--resume", "--out", "tuned")
     assert again.status == 0, again.said

@@ -135,15 +135,15 @@ min_boots = 1
 
 
 @pytest.mark.timeout(900)
-def test_kvm_polls_for_a_guest_that_sleeps_as_long_as_it_is_told(lab: Lab) -> None:
+def test_kvm_polls_for_a_guest_that_sleeps_as_long_as_it_is_reported(lab: Lab) -> None:
     ran = lab.run("run", lab.study(POLLING), "--fresh", "--out", "run", "--json")
     assert ran.status == 0 and ran.json["failed"] == [], ran.said
     with Store.open(lab.work / "run") as store:
         guests = [one for one in store.trials() if one.planned.platform == "guest"]
-        told = {one.planned.id: store.records(one.planned.id) for one in guests}
+        reported = {one.planned.id: store.records(one.planned.id) for one in guests}
     assert len(guests) == 4
     for trial in guests:
-        level, records = trial.planned.cell["knobs.halt_poll_ns"], told[trial.planned.id]
+        level, records = trial.planned.cell["knobs.halt_poll_ns"], reported[trial.planned.id]
         applied, put_back = (one for one in records if isinstance(one, KnobOutcome))
         assert (applied.node, applied.after) == ("host", str(level))
         assert put_back.after == applied.before != str(level)

@@ -332,7 +332,7 @@ def test_the_emulated_machine_needs_no_permission(lab: Lab) -> None:
 
 
 def test_where_kvm_cannot_be_used_it_says_why(lab: Lab, kvm: MadeUp) -> None:
-    """Here it boots nothing: the emulator is told to end at once."""
+    """Here it boots nothing: the emulator is asked to end at once."""
     (lab.home / "cache" / _FILE).unlink()
     (kvm.programs / "qemu-system-x86_64").write_text(
         '#!/bin/sh\n[ "$1" = --version ] || { echo "failed to initialize kvm" >&2; exit 1; }\n'
@@ -345,7 +345,7 @@ def test_where_kvm_cannot_be_used_it_says_why(lab: Lab, kvm: MadeUp) -> None:
     assert kvm.calls == []
 
 
-def test_leftovers_are_told_and_put_back_by_the_doctor(lab: Lab, kvm: MadeUp) -> None:
+def test_leftovers_are_reported_and_put_back_by_the_doctor(lab: Lab, kvm: MadeUp) -> None:
     before = '{"module": {"name": "kvm_intel", "parameters": {"ept": "Y", "pml": "Y", "nested": "Y"'
     before += ', "ple_gap": "128"}, "device": null}, "huge_pages": null}'
     kvm.load({**INTEL, "ept": "N"})

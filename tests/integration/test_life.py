@@ -48,11 +48,13 @@ def test_every_platform_lives_and_leaves_nothing(lab: Lab) -> None:
                 if isinstance(record, TaskResult) and record.purpose.role == "life":
                     of = many if trial.planned.workload == "density" else lives
                     of.setdefault(trial.planned.platform, []).append(record.values)
-    counts = [{platform: len(told) for platform, told in of.items()} for of in (lives, many)]
+    counts = [
+        {platform: len(reported) for platform, reported in of.items()} for of in (lives, many)
+    ]
     assert counts[0] == {"native": 2, "container": 2, "guest": 4}
     assert counts[1] == {"native": 2, "container": 2, "guest": 4}
-    for platform, told in lives.items():
-        for values in told:
+    for platform, reported in lives.items():
+        for values in reported:
             times = [
                 values[name] for name in ("start_s", "answer_s", "work_s", "served_s", "reply_s")
             ]
@@ -68,8 +70,8 @@ def test_every_platform_lives_and_leaves_nothing(lab: Lab) -> None:
         assert values["memory_bytes"] > 60 << 20
         # What of it is QEMU's own, translated code among it.
         assert 4 << 20 < values["vmm_bytes"] < values["memory_bytes"]
-    for platform, told in many.items():
-        for values in told:
+    for platform, reported in many.items():
+        for values in reported:
             # The second may be late on a busy machine: then it is not one that fits.
             assert values["fitted"] == 2 if values["slowest"] < 2 else values["fitted"] == 1, values
             assert 0.5 < values["crowd_bytes"] / values["memory_bytes"] < 2, (platform, values)
@@ -99,14 +101,16 @@ blocks_per_boot = 2
 
 def test_in_virtual_time_a_life_repeats_record_by_record(lab: Lab) -> None:
     study = lab.study(REPEATED)
-    told = []
+    reported = []
     for name in ("once", "again"):
         ran = lab.run("run", study, "--fresh", "--jobs", "1", "--out", name, patience_s=400)
         assert ran.status == 0, ran
         assert summary(lab.work / name)["failed"] == []
         with Store.open(lab.work / name) as store:
-            told.append({t.planned.id: list(store.records(t.planned.id)) for t in store.trials()})
-    once, again = told
+            reported.append(
+                {t.planned.id: list(store.records(t.planned.id)) for t in store.trials()}
+            )
+    once, again = reported
     assert len(once) == 6 and once == again
     guests = [
         record.values

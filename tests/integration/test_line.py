@@ -52,11 +52,11 @@ line_rate = "40 Mb/s"
 """
 
 
-def shares(told: Any) -> dict[tuple[str, str, int], float]:
-    assert told["failed"] == []
+def shares(reported: Any) -> dict[tuple[str, str, int], float]:
+    assert reported["failed"] == []
     return {
         (one["platform"], one["cell"]["workload"], one["cell"]["sut.guests"]): one["estimate"]
-        for one in told["estimates"]
+        for one in reported["estimates"]
         if one["response"] == "line_share"
     }
 

@@ -90,7 +90,7 @@ def test_who_finds_no_network_hears_how_to_get_one(lab: Lab) -> None:
         (("--image", "debian:12"), "has the network that the engine gives it"),
     ],
 )
-def test_who_cannot_have_it_is_told_before_anything_starts(
+def test_who_cannot_have_it_is_reported_before_anything_starts(
     lab: Lab, words: tuple[str, ...], said: str
 ) -> None:
     ran = lab.run("weigh", "--network", "host", *words, "--", "true")

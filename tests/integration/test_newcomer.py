@@ -23,7 +23,7 @@ FEW = ("--quick", "--max-trials", "4")
 PROGRAM = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
 MAKEFILE = "prog: prog.c\n\t$(CC) -O2 -o prog prog.c\nclean:\n\trm -f prog\n"
 BUSY = 10
-"""Lines more, at most, in which a busy machine is told, and what was not known precisely enough."""
+"""Lines more, at most, in which a busy machine is named, and what was not known precisely enough."""
 
 SHORT_MS = 5.0
 """Below, a run is mostly the start of a program."""
@@ -86,7 +86,7 @@ def test_what_would_it_do_first(newcomer: Lab) -> None:
     assert re.search(r"\d+ (s|min)", seen.text), "how long"
 
 
-def test_weighing_nothing_is_told_and_how_to_weigh_something(newcomer: Lab) -> None:
+def test_weighing_nothing_is_reported_and_how_to_weigh_something(newcomer: Lab) -> None:
     """A project that is built: the commonest state."""
     subprocess.run(["make", "-s"], cwd=newcomer.work, check=True)
     try:
@@ -155,7 +155,7 @@ def test_a_slip_costs_nothing_and_says_what_was_meant(
     assert len(seen.lines) <= LINES // 2, seen.text
 
 
-def test_what_fails_is_told_once_in_its_own_words(newcomer: Lab) -> None:
+def test_what_fails_is_reported_once_in_its_own_words(newcomer: Lab) -> None:
     script = "echo first >&2; echo oops >&2; exit 3"
     seen = see(newcomer, "weigh", *ON, *FEW, "--", "bash", "-c", script)
     assert seen.status != 0

@@ -42,7 +42,7 @@ def test_a_busy_program_is_named(lab: Lab) -> None:
         ran = lab.run("weigh", "--on", "native", *LIMITS, "--out", lab.home / "run", "--", *WORK)
     assert ran.status == 0, ran
     assert re.search(f"(another program|so did|and) ?,? {BUSY},", ran.said), ran.said
-    assert ran.said.count(BUSY) == 1, "told once"
+    assert ran.said.count(BUSY) == 1, "reported once"
     summary = json.loads((lab.home / "run" / "summary.json").read_text())
     found = next(one for one in summary["disturbances"] if one["program"] == BUSY)
     assert found["what"] == "program" and found["cpus"] > 0.1

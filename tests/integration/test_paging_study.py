@@ -35,8 +35,8 @@ def carried_out(lab: Lab, name: str, *more: str) -> dict[str, Any]:
         patience_s=400,
     )
     assert ran.status == 0, ran.said
-    told = lab.run("report", name, "--all")
-    assert "page walks as on a model of phenom2" in " ".join(told.said.split()), told
+    reported = lab.run("report", name, "--all")
+    assert "page walks as on a model of phenom2" in " ".join(reported.said.split()), reported
     return json.loads((Path(lab.work) / name / "summary.json").read_text())
 
 

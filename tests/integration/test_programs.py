@@ -14,7 +14,7 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, own_cache, told
+from tests.integration.lab import Lab, own_cache, reported
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -78,7 +78,7 @@ def test_a_build_and_a_compression_are_right_and_repeat(lab: Lab) -> None:
     assert first.json["failed"] == []
     again = lab.run("run", study, "--jobs", "2", "--fresh", "--out", "again")
     assert again.status == 0, again.said
-    assert told(lab.work / "first") == told(lab.work / "again")
+    assert reported(lab.work / "first") == reported(lab.work / "again")
     seen = outputs(lab.work / "first")
     assert seen["mine"] == {"of this host\n"}
     plain = lab.run("image", "programs", "--work", "plain")

@@ -48,7 +48,7 @@ def make(machine: LocalMachine, nodes: Sequence[plan.Node], limit_s: float = 30)
 def trial(
     machine: LocalMachine, id: int, tasks: Sequence[plan.Task], counted: str | None = None
 ) -> tuple[dict[str, TaskResult], dict[str, float]]:
-    """What the tasks tell, and what the interfaces of one node have counted."""
+    """What the tasks report, and what the interfaces of one node have counted."""
     probes = (plan.ProbeRequest(node=counted, probe="net_dev"),) if counted else ()
     phase = plan.Phase(name="measure", tasks=tuple(tasks), probes=probes, limit_s=20)
     records: list[Record] = machine.run(plan.Trial(id=id, phases=(phase,)))

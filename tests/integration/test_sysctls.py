@@ -36,12 +36,14 @@ def test_it_is_set_at_both_ends_and_put_back(lab: Lab) -> None:
     assert ran.status == 0, ran
     with Store.open(lab.work / "run") as store:
         for trial in store.trials():
-            told = [one for one in store.records(trial.planned.id) if isinstance(one, KnobOutcome)]
+            reported = [
+                one for one in store.records(trial.planned.id) if isinstance(one, KnobOutcome)
+            ]
             level = str(trial.planned.cell["knobs.sysctls.net/ipv4/tcp_notsent_lowat"])
-            assert {one.after for one in told if one.action == "applied"} == {level}
-            assert len({one.node for one in told}) == 2
-            back = {one.node: one.after for one in told if one.action == "put_back"}
-            before = {one.node: one.before for one in told if one.action == "applied"}
+            assert {one.after for one in reported if one.action == "applied"} == {level}
+            assert len({one.node for one in reported}) == 2
+            back = {one.node: one.after for one in reported if one.action == "put_back"}
+            before = {one.node: one.before for one in reported if one.action == "applied"}
             assert back == before and level not in before.values()
 
 

@@ -120,7 +120,7 @@ def test_a_command_that_goes_wrong_in_the_guest(
     ],
 )
 def test_work_that_runs_out_of_memory_dies_alone(commands: Done, workload: str, words: str) -> None:
-    """The agent lives on and tells why; a lost guest would be another reason."""
+    """The agent lives on and reports why; a lost guest would be another reason."""
     assert statuses(commands.run, "guest", workload) == {"failed"}
     for platform in ("native", "container"):
         assert statuses(commands.run, platform, workload) == {"ok"}

@@ -135,7 +135,7 @@ def test_each_level_is_tuned_and_the_law_is_confirmed_between_them(lab: Lab) -> 
 
 
 @pytest.mark.guest
-def test_a_guest_is_tuned_and_told_what_to_type(lab: Lab) -> None:
+def test_a_guest_is_tuned_and_reported_what_to_type(lab: Lab) -> None:
     ran = lab.run("tune", lab.study(STREAM), "--set", "sut.memory=256M", "--json")
     assert ran.status == 0, ran.said
     tuning = ran.json

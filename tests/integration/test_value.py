@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.integration.lab import Lab, summary, trials
 
 FEW = ("--on", "native,container", "--warmup", "0", "--min-trials", "3", "--max-trials", "3")
-"""Its work takes the same time everywhere, as a benchmark's that is told how long."""
+"""Its work takes the same time everywhere, as a benchmark's that gets how long."""
 
 TIMED = """
 import json, sys, time

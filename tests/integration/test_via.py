@@ -1,4 +1,4 @@
-"""By which ways frames come to a capture program: what each tells, and where it is refused."""
+"""By which ways frames come to a capture program: what each reports, and where it is refused."""
 
 from __future__ import annotations
 

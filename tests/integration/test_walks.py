@@ -11,7 +11,7 @@ import pytest
 
 from hypertare.base import paths
 from hypertare.design.design import make
-from hypertare.design.planner import Chance, Surroundings
+from hypertare.design.planner import Chance, MachineResources
 from hypertare.machines.batch import Place
 from hypertare.machines.batch import make as make_batch
 from hypertare.machines.image.build import build
@@ -71,7 +71,7 @@ def boot(text: str, folder: Path, processor: str, **environment: str) -> emulate
     places = [
         Place(guest, design.trial(plot, guest, cell, 0, 0), plot.levels) for cell in design.cells
     ]
-    on = Surroundings(
+    on = MachineResources(
         tuple(range(study.study().sut.cpus)), "tcg", {}, {},
         chance=Chance(1), processors={study.study().emulated.walks: processor},
     )  # fmt: skip

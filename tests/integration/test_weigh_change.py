@@ -68,7 +68,7 @@ def test_less_work_is_no_worse(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told", "status"),
+    ("changes", "reported", "status"),
     [
         ([("native", "costs", 0.2), ("guest", "undecided", 0.4)], "worse on native", 4),
         (
@@ -86,7 +86,7 @@ def test_less_work_is_no_worse(repository: Path) -> None:
     ],
 )
 def test_what_could_not_be_seen_has_a_word_and_a_status_of_its_own(
-    changes: list[tuple[str, str, float]], told: str, status: int
+    changes: list[tuple[str, str, float]], reported: str, status: int
 ) -> None:
     loader = SourceFileLoader("weigh_change", str(TOOL))
     tool = module_from_spec(spec_from_loader(loader.name, loader))  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def test_what_could_not_be_seen_has_a_word_and_a_status_of_its_own(
         | {"cost_high": high}
         for platform, verdict, high in changes
     ]
-    assert tool._judged(levels) == (told, status)
+    assert tool._judged(levels) == (reported, status)
 
 
 def test_what_cannot_be_weighed_says_why(repository: Path) -> None:

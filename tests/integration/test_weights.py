@@ -34,7 +34,7 @@ def bench() -> plan.Bench:
         boot_limit_s=60,
     )
     host = plan.Node(name="host", kind=plan.Host())
-    # Both on the same CPU: only there can a weight tell.
+    # Both on the same CPU: only there can a weight matter.
     guests = [plan.Node(name=name, kind=kind, cpus=(0,)) for name in GUESTS]
     return plan.Bench(name="weights", nodes=(host, *guests), weights=True)
 

@@ -9,7 +9,7 @@ import pytest
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.xen import quick_to_boot
 from hypertare.protocol import plan
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from tests.integration.domains import XL, bench, boot, guest
 from tests.integration.emulate import Boot
 from tests.integration.lab import Lab, rows, summary, trials
@@ -48,7 +48,7 @@ def trial(number: int, *tasks: plan.Task) -> plan.TrialStep:
     return plan.TrialStep(trial=plan.Trial(id=number, knobs=knobs, phases=(phase,)))
 
 
-def steps() -> list[Seam]:
+def steps() -> list[WireType]:
     """Guests that cannot be made; two that work at once; one that crashes beside the other."""
     crash = plan.Command(argv=(XL, "sysrq", "guest1", "c"))
     return [
@@ -75,17 +75,17 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="module")
-def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
-    """What one boot of the machine tells of all that."""
+def reported(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
+    """What one boot of the machine reports of all that."""
     return boot(image, steps(), tmp_path_factory.mktemp("xen"))
 
 
 @pytest.mark.timeout(900)
-def test_guests_work_at_once_and_are_accounted_for(told: Boot) -> None:
-    assert told.of("trial_end", 1)[0]["error"] is None
-    sent = [r for r in told.of("result", 1) if r["task"].startswith("send")]
+def test_guests_work_at_once_and_are_accounted_for(reported: Boot) -> None:
+    assert reported.of("trial_end", 1)[0]["error"] is None
+    sent = [r for r in reported.of("result", 1) if r["task"].startswith("send")]
     assert len(sent) == GUESTS and all(one["values"]["sent_bytes"] > 1e6 for one in sent)
-    outside = {r["node"]: r for r in told.of("probe", 1)}
+    outside = {r["node"]: r for r in reported.of("probe", 1)}
     assert set(outside) == {"host", "guest1", "guest2"}
     assert all(0 < one["values"]["cpu_s"] < one["elapsed_s"] for one in outside.values())
     # One CPU is shared by all three.
@@ -95,13 +95,13 @@ def test_guests_work_at_once_and_are_accounted_for(told: Boot) -> None:
     # While they sent, the driver domain had to wait; of guests Xen does not say it.
     assert 0 < outside["host"]["values"]["wait_s"] < outside["host"]["elapsed_s"]
     assert all("wait_s" not in outside[guest]["values"] for guest in ("guest1", "guest2"))
-    ready = {record["node"]: record["tsc"] for record in told.of("node")}
+    ready = {record["node"]: record["tsc"] for record in reported.of("node")}
     assert ready == {"host": None, "guest1": "native", "guest2": "emulate"}
-    assert told.records[-1]["record"] == "teardown"
+    assert reported.records[-1]["record"] == "teardown"
 
 
-def test_weights_are_set_for_a_trial_and_put_back(told: Boot) -> None:
-    knobs = told.of("knob", 1)
+def test_weights_are_set_for_a_trial_and_put_back(reported: Boot) -> None:
+    knobs = reported.of("knob", 1)
     assert [(k["knob"]["guest"], k["action"], k["before"], k["after"]) for k in knobs] == [
         (None, "applied", "256", "512"),
         ("guest2", "applied", "256", "100"),
@@ -110,8 +110,8 @@ def test_weights_are_set_for_a_trial_and_put_back(told: Boot) -> None:
     ]
 
 
-def test_a_guest_that_cannot_be_made_says_why(told: Boot) -> None:
-    much, script, good = told.of("bench")
+def test_a_guest_that_cannot_be_made_says_why(reported: Boot) -> None:
+    much, script, good = reported.of("bench")
     assert much["node"] == script["node"] == "guest1"
     assert "node guest1 cannot be started" in much["error"] and "memory" in much["error"]
     assert "setting the MTU of vif" in script["error"], script["error"]
@@ -120,27 +120,27 @@ def test_a_guest_that_cannot_be_made_says_why(told: Boot) -> None:
 
 
 def test_a_guest_that_crashes_fails_the_trial_and_leaves_its_neighbour_s_records(
-    told: Boot,
+    reported: Boot,
 ) -> None:
-    (end,) = told.of("trial_end", 2)
+    (end,) = reported.of("trial_end", 2)
     assert end["lost"] == "guest1"
     assert end["error"] == (
         "node guest1 failed: it has ended: its kernel has crashed: sysrq triggered crash"
     )
     # It is seen at once, and not at the phase's limit.
     assert end["elapsed_s"] < 10
-    neighbour = [r for r in told.of("interval", 2) if r["task"] in ("send.2", "receive.2")]
+    neighbour = [r for r in reported.of("interval", 2) if r["task"] in ("send.2", "receive.2")]
     assert sum(r["values"].get("received_bytes", 0) for r in neighbour) > 0
-    results = {r["task"]: r["error"] for r in told.of("result", 2) if r["node"] != "guest1"}
+    results = {r["task"]: r["error"] for r in reported.of("result", 2) if r["node"] != "guest1"}
     assert "guest1" in results["send.2"]
-    console = [line for r in told.of("console") for line in r["lines"]]
+    console = [line for r in reported.of("console") for line in r["lines"]]
     assert any("sysrq" in line.lower() or "crash" in line.lower() for line in console), console
 
 
-def test_the_others_go_on_without_it(told: Boot) -> None:
-    (alone,) = told.of("trial_end", 3)
+def test_the_others_go_on_without_it(reported: Boot) -> None:
+    (alone,) = reported.of("trial_end", 3)
     assert alone["error"] is None
-    (gone,) = told.of("trial_end", 4)
+    (gone,) = reported.of("trial_end", 4)
     assert "node guest1 is gone" in gone["error"]
 
 

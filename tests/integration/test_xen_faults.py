@@ -1,4 +1,4 @@
-"""What goes wrong under real Xen, on the emulated machine: who is told, in which words, and what goes
+"""What goes wrong under real Xen, on the emulated machine: who hears of it, in which words, and what goes
 on.
 """
 
@@ -59,7 +59,7 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="module")
-def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
+def reported(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
     """One boot, in which each fault comes after the other."""
     eat = plan.Task(id="eat", node="host", workload=plan.Touch(memory=MUCH, duration_s=0.1))
     steps = [
@@ -92,49 +92,49 @@ def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
     ],
 )
 def test_a_guest_that_cannot_be_made_says_why(
-    told: Boot, name: str, words: tuple[str, ...]
+    reported: Boot, name: str, words: tuple[str, ...]
 ) -> None:
-    found = told.of("bench")[list(BENCHES).index(name)]
+    found = reported.of("bench")[list(BENCHES).index(name)]
     for word in words:
         assert word in found["error"], found["error"]
     assert found["node"] == (None if name == "another scheduler" else "guest1")
 
 
-def test_what_could_not_be_made_is_in_nobody_s_way(told: Boot) -> None:
-    assert told.of("bench")[-1]["error"] is None
-    (ready,) = (one for one in told.of("node") if one["node"] == "guest1")
+def test_what_could_not_be_made_is_in_nobody_s_way(reported: Boot) -> None:
+    assert reported.of("bench")[-1]["error"] is None
+    (ready,) = (one for one in reported.of("node") if one["node"] == "guest1")
     assert (ready["joined"], ready["scheduler"]) == ("bridge", "credit")
 
 
-def test_an_impossible_weight_fails_its_trial_alone(told: Boot) -> None:
-    assert "a weight of 70000 cannot be: it lies between 1 and 65535" in str(told.error(1))
-    assert told.error(2) is None
+def test_an_impossible_weight_fails_its_trial_alone(reported: Boot) -> None:
+    assert "a weight of 70000 cannot be: it lies between 1 and 65535" in str(reported.error(1))
+    assert reported.error(2) is None
 
 
-def test_a_driver_domain_out_of_memory_fails_its_trial_alone(told: Boot) -> None:
-    reason = str(told.error(3))
+def test_a_driver_domain_out_of_memory_fails_its_trial_alone(reported: Boot) -> None:
+    reason = str(reported.error(3))
     assert "Xen's driver domain ran out of memory" in reason and "sut.driver_memory" in reason
     assert "killed by SIGKILL" in reason, reason
     # Neither the agents nor Xen's daemons were killed for it.
-    assert told.error(4) is None
+    assert reported.error(4) is None
 
 
-def test_a_guest_that_is_not_joined_as_it_should_be_fails_its_trials(told: Boot) -> None:
-    assert told.error(5) is None
-    reason = str(told.error(6))
+def test_a_guest_that_is_not_joined_as_it_should_be_fails_its_trials(reported: Boot) -> None:
+    assert reported.error(5) is None
+    reason = str(reported.error(6))
     assert "node guest1 cannot be used: the driver domain does not join it" in reason, reason
     assert "there is no interface vif" in reason, reason
-    assert told.error(7) is None
-    assert told.records[-1]["record"] == "teardown"
+    assert reported.error(7) is None
+    assert reported.records[-1]["record"] == "teardown"
 
 
 @pytest.mark.timeout(900)
 def test_a_script_that_fails_is_named_with_what_it_said(image: Image, tmp_path: Path) -> None:
     broken = cpio.file("xen/vif", b"#!/init no-such-verb\n", executable=True)
-    told = boot(
+    reported = boot(
         image, [plan.HelloStep(), bench(guest(1)), plan.TeardownStep()], tmp_path, files=[broken]
     )
-    (found,) = told.of("bench")
+    (found,) = reported.of("bench")
     assert found["node"] == "guest1"
     assert "the script /xen/vif, which joins its interface to its link, failed" in found["error"]
     assert "no-such-verb" in found["error"] and "exited with error status 2" in found["error"]

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.design.profiles import DOMAIN, GUEST_INITRAMFS, GUEST_KERNEL
-from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import prepare
 from hypertare.engine.session import carry_out
+from hypertare.engine.trial_recorder import Observer
 from hypertare.machines import local
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.local import LocalMachine
@@ -98,7 +98,7 @@ class Watcher(Observer):
         self._look = look
         self._looked = False
 
-    def tell(self, text: str) -> None: ...
+    def notify(self, text: str) -> None: ...
     def bench(self, boot: int, plot: object) -> None: ...
     def begin(self, planned: object) -> None: ...
     def warn(self, text: str) -> None: ...
@@ -112,7 +112,7 @@ class Watcher(Observer):
 def test_a_study_on_a_xen_host(
     host: XenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on = Surroundings((0,), "tcg", {("debian", DOMAIN.name): image()}, {})
+    on = MachineResources((0,), "tcg", {("debian", DOMAIN.name): image()}, {})
     monkeypatch.setenv("HYPERTARE_AGENT", str(host.agent))
     prepared = prepare(StudyFile(STUDY, "own-host.toml"), 1)
     seen: dict[str, set[str]] = {}
@@ -146,7 +146,7 @@ def test_the_driver_domain_is_weighed_beside_native_which_it_is(
 ) -> None:
     """No guest is made for it, so none of Xen's memory is asked for."""
     text = STUDY.replace('"xen"]', '"driver"]').replace("guests = 2", "").replace("[knobs]", MTU)
-    on = Surroundings((0,), "tcg", {}, {})
+    on = MachineResources((0,), "tcg", {}, {})
     monkeypatch.setenv("HYPERTARE_AGENT", str(host.agent))
     folder = tmp_path / "run"
     folder.mkdir()
@@ -157,8 +157,8 @@ def test_the_driver_domain_is_weighed_beside_native_which_it_is(
     assert rows(folder, query) == [(p, "ok", None) for p in ("driver", "native") for _ in range(2)]
     assert seen == [{"Domain-0", "mail"}]
     found = summary(folder)
-    told = {e["platform"] for e in found["estimates"] if e["response"] == "driver_cpu"}
-    assert told == {"driver"}
+    reported = {e["platform"] for e in found["estimates"] if e["response"] == "driver_cpu"}
+    assert reported == {"driver"}
     interfaces = {one["platform"]: set(one["interfaces"]) for one in found["platforms"]}
     assert interfaces == {"native": {"lan"}, "driver": {"lan"}}
     assert any("native is the same one" in w for w in found["warnings"])

@@ -18,7 +18,7 @@ from hypertare.machines.image import bird
 from hypertare.machines.image.build import build
 from hypertare.protocol import plan
 from hypertare.protocol.records import NodeReady
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from hypertare.runs.store import Store
 from hypertare.study.bench import Family
 from tests.integration import emulate, frames, machine_python
@@ -149,11 +149,11 @@ def unreachable() -> list[tuple[str, str]]:
     ]
 
 
-def steps() -> list[Seam]:
+def steps() -> list[WireType]:
     nodes = [plan.Node(name="host", kind=plan.Host())]
     nodes += [node for n in NUMBERS for node in (router(n), *ends(n))]
     bench = plan.Bench(name="routers", nodes=tuple(nodes), links=LINKS)
-    found: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=bench)]
+    found: list[WireType] = [plan.HelloStep(), plan.BenchStep(bench=bench)]
     found.append(trial(1, [task for n in NUMBERS for task in crossing(n, n)]))
     found += [trial(id, streams(f), ("xen-1", "xen-2")) for f, id in STREAMS.items()]
     # OSPF takes some seconds to find its neighbours and the ways.
@@ -169,11 +169,11 @@ def steps() -> list[Seam]:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What one boot of the machine tells of all that."""
+    """What one boot of the machine reports of all that."""
     folder = tmp_path_factory.mktemp("routers")
     python = folder / "python.cpio"
     python.write_bytes(machine_python.archive(Path(frames.__file__), folder))
-    told = emulate.boot(
+    reported = emulate.boot(
         build(profile="xen"),
         steps(),
         folder,
@@ -181,7 +181,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         behind=[bird.build().carried, python],
         patience_s=500,
     )
-    return told.records
+    return reported.records
 
 
 def error(records: list[dict], id: int) -> str | None:
@@ -301,6 +301,8 @@ def test_a_study_of_a_router_between_ends_that_are_guests(lab: Lab) -> None:
     }
     assert {t[5] for t in found} == {"ok"} and len(found) == 8
     with Store.resume(run) as store:
-        nodes = [one for _, told in store.benches() for one in told if isinstance(one, NodeReady)]
+        nodes = [
+            one for _, reported in store.benches() for one in reported if isinstance(one, NodeReady)
+        ]
     under_xen = {node.node for node in nodes if (node.vmm or "").startswith("Xen")}
     assert under_xen == {"host", "xen1", "a-1", "b-1"}

@@ -110,11 +110,11 @@ class XenHost:
         """What a command prints in the driver domain."""
         with self._lock:
             self._control.write(command.encode() + b"\n")
-            told = []
+            reported = []
             while not (line := self._control.readline().decode(errors="replace")).startswith(_END):
                 assert line, f"the driver domain has ended: {self.console()}"
-                told.append(line)
-        return "".join(told)
+                reported.append(line)
+        return "".join(reported)
 
     def domains(self) -> set[str]:
         # What is destroyed, and whose memory is not all given back yet, has no name any more.

@@ -12,17 +12,17 @@ from hypertare.base.errors import InputError
 from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.design.pc import Nic, Pc
-from hypertare.design.planner import Chance, Surroundings
+from hypertare.design.planner import Chance, MachineResources
 from hypertare.machines.batch import (
     Batch,
     Place,
     check_nics,
     nics_of,
     parts,
+    records_of,
     renumbered,
     seed_of,
     sort,
-    tell,
 )
 from hypertare.machines.batch import make as make_batch
 from hypertare.machines.emulated import Output
@@ -57,8 +57,8 @@ def file(more: str = "", **replace: str) -> StudyFile:
     return StudyFile(text + more, "tiny.toml")
 
 
-def on(seed: int) -> Surroundings:
-    return Surroundings((0,), "tcg", {}, {}, chance=Chance(seed))
+def on(seed: int) -> MachineResources:
+    return MachineResources((0,), "tcg", {}, {}, chance=Chance(seed))
 
 
 def test_an_emulated_machine_has_defaults_of_its_own() -> None:
@@ -208,18 +208,18 @@ def test_a_plan_does_not_know_its_place_in_the_run() -> None:
 
 
 def test_records_are_taken_apart_and_numbered_anew() -> None:
-    told: list[Record] = [
+    reported: list[Record] = [
         BenchReady(bench="b", seconds_s=1),
         TrialBegin(trial=0, t_s=1),
         TrialEnd(trial=0, t_s=2, elapsed_s=1),
         TrialBegin(trial=1, t_s=3),
         Log(node="host", level="warning", text="half"),
     ]
-    found = sort(told)
+    found = sort(reported)
     assert found.ready is not None and list(found.trials) == [0] and not found.complete
     assert len(found.rest) == 2
     assert [r.trial for r in renumbered(found.trials[0], 41)] == [41, 41]  # type: ignore[union-attr]
-    assert sort([*told, Teardown(seconds_s=1)]).complete
+    assert sort([*reported, Teardown(seconds_s=1)]).complete
 
 
 def test_units_of_virtual_time_say_so() -> None:
@@ -257,7 +257,7 @@ def boots_of(text: str, seed: int = 7, **levels: int) -> list[Batch]:
     planned = [design.trial(plot, variant, cell, 0, 0) for variant in plot.variants]
     own = {f"sut.{factor}": level for factor, level in levels.items()}
     places = [Place(v, p, own) for v, p in zip(plot.variants, planned, strict=True)]
-    chance = Surroundings((0,), "tcg", {}, {})
+    chance = MachineResources((0,), "tcg", {}, {})
     return [make_batch(made, plot, 0, seed, own, chance) for own in parts(places)]
 
 
@@ -371,7 +371,7 @@ def test_records_of_a_trial_that_lost_a_guest_are_kept_and_marked() -> None:
     why = "node xen1-1 failed: it has ended: its kernel has crashed: sysrq triggered crash"
     end = TrialEnd(trial=0, t_s=1.0, elapsed_s=1.0, error=why, lost="xen1-1")
     records = (TrialBegin(trial=0, t_s=0.0), kept, end, Teardown(seconds_s=0.0))
-    (one,) = tell(xen, Output(records, None, (), None, 1.0))[1]
+    (one,) = records_of(xen, Output(records, None, (), None, 1.0))[1]
     assert one.error == why and any(isinstance(record, Interval) for record in one.records)
 
 
@@ -594,7 +594,7 @@ def test_a_guest_s_pc_is_a_kvm_host_and_the_baseline_s_has_no_guest() -> None:
     assert isinstance(kind, plan.Guest)
     assert (kind.accelerator, kind.settings.paging, kind.settings.pages) == ("kvm", "nested", "4K")
     assert str(kind.kernel) == "/guest/kernel"
-    # What it has of chance comes from the seed, and its kernel is told what the study says.
+    # What it has of chance comes from the seed, and its kernel gets what the study says.
     inner = {"pci=noearly,lastbus=0", "random.trust_cpu=off", "hypertare.seed=7", "quiet"}
     assert inner <= set(kind.settings.kernel_args)
     assert boots_of(KVM, 8)[0].steps != guest.steps == boots_of(KVM)[0].steps
@@ -615,7 +615,7 @@ def test_a_machine_has_room_for_so_many_nics() -> None:
     type = "stream"
     direction = "forward"
     """
-    on = Surroundings((0,), "tcg", {}, {})
+    on = MachineResources((0,), "tcg", {}, {})
     for count, said in ((46, None), (47, "47 guests .* need 188 NICs .* room for 184: 46 fit")):
         study = StudyFile(text.replace("46", str(count)), "crowd.toml")
         plot = make(study.study(), 1).plots[0]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
-from hypertare.engine.manner import Manner
 from hypertare.engine.prepare import prepare
+from hypertare.engine.run_options import RunOptions
 from hypertare.machines.cluster import scheduler
 from hypertare.machines.cluster.brought import Brought
 from hypertare.machines.cluster.checks import Checks
@@ -24,7 +24,7 @@ from hypertare.machines.emulated import Output
 from hypertare.machines.image.cache import Cache
 from hypertare.study import StudyFile
 from tests.integration.lab import until
-from tests.machines.test_emulated import TELL, Made, batch
+from tests.machines.test_emulated import REPORT, Made, batch
 from tests.made_cluster import MadeCluster
 
 pytestmark = [pytest.mark.runs, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(300)]
@@ -101,7 +101,7 @@ class Far(Made):
 
     def write_slow(self) -> None:
         """Boots that begin before `go` do not end by themselves."""
-        self.write(SLOW.replace("{place}", str(self.place)) + TELL)
+        self.write(SLOW.replace("{place}", str(self.place)) + REPORT)
 
 
 @pytest.fixture(scope="module")
@@ -311,21 +311,21 @@ duration = "10ms"
 
 
 @pytest.mark.parametrize(
-    ("study", "manner", "what"),
+    ("study", "run_options", "what"),
     [
-        (STUDY, Manner(jobs=2, cluster="tcp://h:1"), "with --cluster its workers"),
-        (STUDY.replace("emulated", "local"), Manner(cluster="tcp://h:1"), "for virtual time"),
+        (STUDY, RunOptions(jobs=2, cluster="tcp://h:1"), "with --cluster its workers"),
+        (STUDY.replace("emulated", "local"), RunOptions(cluster="tcp://h:1"), "for virtual time"),
         (
             STUDY.replace('"emulated"', '"emulated"\nclock = "wall"'),
-            Manner(cluster="tcp://h:1"),
+            RunOptions(cluster="tcp://h:1"),
             "virtual",
         ),
-        (STUDY, Manner(cluster="h:1"), "no address"),
+        (STUDY, RunOptions(cluster="h:1"), "no address"),
     ],
 )
-def test_what_a_cluster_is_not_for(study: str, manner: Manner, what: str) -> None:
+def test_what_a_cluster_is_not_for(study: str, run_options: RunOptions, what: str) -> None:
     with pytest.raises(InputError, match=what):
-        manner.checked(prepare(StudyFile(study, "tiny.toml"), 1))
+        run_options.checked(prepare(StudyFile(study, "tiny.toml"), 1))
 
 
 def test_its_emulator_has_to_be_had_here(far: Far) -> None:

@@ -25,12 +25,12 @@ if "--show" in sys.argv:
     sys.exit()
 with open("{place}/runs", "a") as runs:
     runs.write("x")
-told = next(w for w in sys.argv if w.startswith("--records=")).partition("=")[2]
+reported = next(w for w in sys.argv if w.startswith("--records=")).partition("=")[2]
 {body}
 """
-TELL = """
+REPORT = """
 seed = next(word for word in sys.argv if word.startswith("--seed"))
-with open(told, "w") as records:
+with open(reported, "w") as records:
     records.write('{"record":"log","node":"host","level":"info","text":"%s"}\\n' % seed)
     records.write('{"record":"teardown","seconds_s":0.5}\\n')
 """
@@ -54,7 +54,7 @@ class Made:
         self.image = SimpleNamespace(
             kernel=place / "kernel", initramfs=place / "initramfs", further=(), hypervisor=None
         )
-        self.write(TELL)
+        self.write(REPORT)
 
     def write(self, body: str) -> None:
         text = AGENT.replace("{python}", sys.executable).replace("{place}", str(self.place))
@@ -100,7 +100,7 @@ def test_the_wall_clock_repeats_nothing(made: Made) -> None:
 
 
 def test_equal_machines_are_booted_once(made: Made) -> None:
-    made.write("time.sleep(0.2)" + TELL)
+    made.write("time.sleep(0.2)" + REPORT)
     outputs = made.run(batch(1), batch(2), batch(1), batch(1), executor=Threads(4))
     assert made.runs == 2
     assert [one.reused for one in outputs] == [False, False, True, True]
@@ -114,7 +114,7 @@ def test_by_the_wall_clock_equal_machines_are_two(made: Made) -> None:
 
 
 def test_outputs_come_in_the_order_of_the_batches(made: Made) -> None:
-    made.write("time.sleep(0.3 if '--seed=0' in sys.argv else 0)" + TELL)
+    made.write("time.sleep(0.3 if '--seed=0' in sys.argv else 0)" + REPORT)
     outputs = made.run(*[batch(seed) for seed in range(6)], executor=Threads(4))
     assert [one.records[0].text for one in outputs] == [f"--seed={n}" for n in range(6)]
 
@@ -126,7 +126,7 @@ def test_whatever_decides_the_records_is_in_the_fingerprint(made: Made, change: 
         assert machine.fingerprint(batch()) == before
     other = batch()
     if change == "agent":
-        made.write(TELL + "\n# another agent")
+        made.write(REPORT + "\n# another agent")
     elif change == "seed":
         other = batch(seed=2)
     elif change == "plan":
@@ -138,7 +138,7 @@ def test_whatever_decides_the_records_is_in_the_fingerprint(made: Made, change: 
 
 
 def qemu(place: Path, version: str, firmware: str) -> str:
-    """A PATH with a QEMU that only tells its version and where its firmware lies."""
+    """A PATH with a QEMU that only prints its version and where its firmware lies."""
     place.mkdir()
     (place / "pvh.bin").write_text(firmware)
     program = place / "qemu-system-x86_64"
@@ -152,8 +152,8 @@ def test_qemu_and_its_firmware_are_in_the_fingerprint(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    for number, told in enumerate([("8.0", "a"), ("8.0", "b"), ("8.1", "a")]):
-        monkeypatch.setenv("PATH", qemu(made.place / f"qemu{number}", *told))
+    for number, reported in enumerate([("8.0", "a"), ("8.0", "b"), ("8.1", "a")]):
+        monkeypatch.setenv("PATH", qemu(made.place / f"qemu{number}", *reported))
         with made.machine() as machine:
             found.append(machine.fingerprint(batch()))
     assert len(set(found)) == 3
@@ -201,7 +201,7 @@ def test_fresh_runs_again_and_is_content_with_the_same(made: Made) -> None:
 
 def test_fresh_fails_loudly_on_another_record(made: Made) -> None:
     """The first record that differs is named; an agent that is not its file's content is a lie."""
-    made.write(TELL.replace("seed)", "open('/proc/sys/kernel/random/uuid').read().strip())"))
+    made.write(REPORT.replace("seed)", "open('/proc/sys/kernel/random/uuid').read().strip())"))
     made.run(batch())
     with pytest.raises(DiffersError, match="record 1") as caught:
         made.run(batch(), fresh=True)
@@ -225,8 +225,8 @@ def test_a_machine_that_never_ends_is_stopped_in_host_time(made: Made) -> None:
         ("", "before its plan did"),
         (panics("VFS: Unable to mount root fs"), "its kernel panicked: VFS: Unable to mount"),
         (panics("System is deadlocked on memory"), "give it more (sut.driver_memory under Xen"),
-        ("open(told, 'w').write('{')", "not whole"),
-        ("open(told, 'w').write('{}\\n')", "no record"),
+        ("open(reported, 'w').write('{')", "not whole"),
+        ("open(reported, 'w').write('{}\\n')", "no record"),
     ],
 )
 def test_a_failed_machine_says_why_and_is_not_kept(made: Made, body: str, said: str) -> None:
@@ -238,13 +238,13 @@ def test_a_failed_machine_says_why_and_is_not_kept(made: Made, body: str, said: 
 
 
 def test_a_caller_that_has_enough_ends_what_runs(made: Made) -> None:
-    made.write("time.sleep(0 if '--seed=0' in sys.argv else 60)" + TELL)
+    made.write("time.sleep(0 if '--seed=0' in sys.argv else 60)" + REPORT)
     began = time.monotonic()
     with made.machine(executor=Threads(3)) as machine:
         outputs = machine.run([batch(seed) for seed in range(8)])
         next(outputs)
         outputs.close()
-        made.write(TELL)
+        made.write(REPORT)
         assert [one.error for one in machine.run([batch(0)])] == [None]
     assert time.monotonic() - began < 30
 

@@ -1,4 +1,4 @@
-"""What the agent tells comes line by line, to who waits for it."""
+"""What the agent reports comes line by line, to whoever waits for it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_is_there_is_read_after_the_deadline_too(pipe: Pipe) -> None:
     pipe.end()
 
 
-def test_half_a_line_before_the_end_is_told_and_then_the_end(pipe: Pipe) -> None:
+def test_half_a_line_before_the_end_is_reported_and_then_the_end(pipe: Pipe) -> None:
     pipe.say(b"whole\nhal")
     pipe.end()
     assert [pipe.next(), pipe.next(), pipe.next()] == [b"whole", b"hal", None]

@@ -102,7 +102,7 @@ def test_it_stands_on_a_bench_of_this_host(kind: Platform) -> None:
     images = {}
     if kind.image is not None:
         images["debian", kind.image] = SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))
-    on = planner.Surroundings((0, 1), "tcg", images, {})
+    on = planner.MachineResources((0, 1), "tcg", images, {})
     cells = {variant.node: file.cell({}) for variant in plot.variants}
     bench = planner.make_bench(file.study(), plot, cells, on)
     _is_there(kind, plot.variants[-1].node, bench)
@@ -116,7 +116,7 @@ def test_an_emulated_pc_is_made_for_it(kind: Platform) -> None:
     (plot,) = design.plots
     block = {trial.platform: trial for trial in design.block(plot, design.cells[0], 0, 0)}
     places = [Place(variant, block[variant.platform], {}) for variant in plot.variants]
-    on = planner.Surroundings((0,), "tcg", {}, {})
+    on = planner.MachineResources((0,), "tcg", {}, {})
     (batch,) = (
         batch
         for batch in (make_batch(file, plot, 0, 1, part, on) for part in parts(places))

@@ -25,7 +25,7 @@ TRIAL = 3
 
 @dataclass(frozen=True)
 class Made:
-    """What a trial of a kind of workload on these nodes told."""
+    """What a trial of a kind of workload on these nodes reported."""
 
     kind: str
     platform: str
@@ -176,11 +176,11 @@ _ROLES = {
 }
 
 _HISTOGRAM = {"request": "rtt", "sleep": "wakeup", "io": "read"}
-"""What a role tells one of."""
+"""What a role reports, one of each."""
 
 
 def _tasks(kind: str, node: str, ending: str) -> list[Record]:
-    """Results, and of streams what was told on the way."""
+    """Results, and of streams what was reported on the way."""
     made: list[Record] = []
     for role in _ROLES[kind]:
         where = {"node": node, "trial": TRIAL, "phase": PHASE, "task": f"{role}{ending}"}

@@ -1,4 +1,4 @@
-"""Whatever a node tells: a line is refused, or a record; and what records say is an outcome."""
+"""Whatever a node reports: a line is refused, or a record; and what records say is an outcome."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMIT_S = 5.0
 
 
 def heard(line: bytes) -> Record | None:
-    """A record, the same after another trip through the seam; none where the line is refused."""
+    """A record, the same after another trip through the protocol; none where the line is refused."""
     try:
         record = parse(line)
     except ValidationError:
@@ -97,17 +97,17 @@ def test_damaged_lines(data: st.DataObject) -> None:
 @searched(250)
 @given(st.integers(0, len(MADE) - 1), st.data())
 def test_trials_of_changed_records(number: int, data: st.DataObject) -> None:
-    told = data.draw(mutated(lambda: [lines_of(number)]))
-    records = [record for one in told if (record := heard(json.dumps(one).encode()))]
+    reported = data.draw(mutated(lambda: [lines_of(number)]))
+    records = [record for one in reported if (record := heard(json.dumps(one).encode()))]
     outcome_of(MADE[number], records)
 
 
 def test_a_trial_whose_records_cannot_be_true_has_failed_and_says_why() -> None:
     made = next(one for one in MADE if one.kind == "touch")
-    told = [json.loads(record.model_dump_json()) for record in made.records]
-    for one in told:
+    reported = [json.loads(record.model_dump_json()) for record in made.records]
+    for one in reported:
         if one["record"] == "result" and one["phase"] == PHASE:
             one["values"] |= {"accesses": 1e308, "elapsed_s": 1e-308}
-    found = outcome_of(made, [parse(json.dumps(one)) for one in told])
-    assert found.error == "what its nodes told cannot be: access_rate would be inf"
+    found = outcome_of(made, [parse(json.dumps(one)) for one in reported])
+    assert found.error == "what its nodes reported cannot be: access_rate would be inf"
     assert found.values == {}

@@ -84,16 +84,16 @@ def file_of(name: str) -> Path:
 def modules() -> dict[Path, str]:
     """What each file of Python is to hold by `schema/`."""
     definitions, constants = kept("protocol")["$defs"], kept("constants")
-    seam = "from hypertare.protocol.seam import Seam"
+    protocol = "from hypertare.protocol.wire_type import WireType"
     of_plan = _types("Step", definitions)
-    told = _types("Record", definitions)
-    of_records = {name: text for name, text in told.items() if name not in of_plan}
+    reported = _types("Record", definitions)
+    of_records = {name: text for name, text in reported.items() if name not in of_plan}
     shared = f"from hypertare.protocol.plan import {', '.join(of_plan)}"
     texts = {
-        "plan.py": _HEAD.format(about="What goes to the agent.", imports=seam)
+        "plan.py": _HEAD.format(about="What goes to the agent.", imports=protocol)
         + "\n\n".join(of_plan.values()),
         "records.py": _HEAD.format(
-            about="What comes back from the agent.", imports=f"{shared}\n{seam}"
+            about="What comes back from the agent.", imports=f"{shared}\n{protocol}"
         )
         + "\n\n".join(of_records.values()),
         "constants.py": _HEAD.format(about=constants["description"], imports="")
@@ -144,7 +144,7 @@ def _name(reference: str) -> str:
 
 
 def _tag(member: Schema) -> str:
-    """The field that tells the variants of a union apart."""
+    """The field that distinguishes the variants of a union."""
     return next(name for name, field in member["properties"].items() if "const" in field)
 
 
@@ -154,7 +154,7 @@ def _member(member: Schema) -> str:
 
 
 def _class(name: str, schema: Schema) -> str:
-    lines = [f"class {name}(Seam):"]
+    lines = [f"class {name}(WireType):"]
     if "description" in schema:
         lines.append(_indented(_docstring(schema["description"])) + "\n")
     required = schema.get("required", ())

@@ -92,7 +92,7 @@ def test_colours_are_the_same_everywhere_and_differ(report: Report) -> None:
         *colours.PARTS.values(),
     }
     assert not others & set(colours.of_platforms(every).values())
-    # Levels of one platform are told apart by colours of no platform.
+    # Levels of one platform are distinguished by colours of no platform.
     weights = colours.of_lines({"1": "native", "60": "native"})
     assert len(set(weights.values())) == 2 and set(weights.values()) <= set(colours.LEVELS)
 

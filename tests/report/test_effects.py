@@ -70,7 +70,7 @@ def test_what_a_title_has_several_of_stands_in_the_rows() -> None:
     assert two.rows[-1].cells[0] == "guest, the efficiency in goodput"
 
 
-def test_what_was_left_out_is_told() -> None:
+def test_what_was_left_out_is_reported() -> None:
     (row, *_) = table.table(found("native", failed={MTU: 500, MESSAGE: "8K"}), WORDING).rows
     assert "left out, for no trial of it was good: mtu 500 message 8K" in row.note
     assert "by least squares" in row.note

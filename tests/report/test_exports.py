@@ -70,9 +70,9 @@ def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: 
     # Comparisons with their bars, how much later round trips are, and the tables of all responses.
     assert widths == {6, 8, 10}
     assert "●" in text
-    told = text.partition("## How")[2]
-    assert f"{report.summary.started:%d %B %Y}, seed {report.summary.seed}, " in told
-    assert all(f"{name} {version}" in told for name, version in report.summary.versions.items())
+    reported = text.partition("## How")[2]
+    assert f"{report.summary.started:%d %B %Y}, seed {report.summary.seed}, " in reported
+    assert all(f"{name} {version}" in reported for name, version in report.summary.versions.items())
     script = factory.Script(2, study="<img src=x>|a*b*", fail=frozenset({0}), failure="a|b\n# c")
     hostile = markdown.render(read(factory.write(tmp_path / "run", script)))
     assert "<img" not in hostile.replace("\\<img", "")

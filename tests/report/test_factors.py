@@ -31,11 +31,11 @@ def report(run: Path) -> Report:
 
 
 def test_each_platform_has_its_answer(report: Report) -> None:
-    told = [one.text for one in factors.verdicts(report.summary, report.wording)]
-    assert [text.split(":")[0] for text in told] == ["native", "container", "guest"]
+    reported = [one.text for one in factors.verdicts(report.summary, report.wording)]
+    assert [text.split(":")[0] for text in reported] == ["native", "container", "guest"]
     # Two NICs of the guest: the mean of both.
-    assert "over 2 settings" in told[2]
-    native = next(text for text in told if text.startswith("native: "))
+    assert "over 2 settings" in reported[2]
+    native = next(text for text in reported if text.startswith("native: "))
     assert "transmit against receive: no difference shown in goodput" in native
     assert "98.3 % interval" in native and "n = 7 blocks" in native
 
@@ -97,33 +97,37 @@ def said(report: Report, *changes: LevelChange) -> list[str]:
     return [one.text for one in factors.verdicts(summary, report.wording)]
 
 
-def test_how_the_cost_changes_is_told_where_it_is_sure(report: Report) -> None:
+def test_how_the_cost_changes_is_reported_where_it_is_sure(report: Report) -> None:
     sure = {"cost_change": -0.08, "cost_change_low": -0.15, "cost_change_high": -0.01}
-    (told,) = said(report, change("guest", -0.12, "gains", **sure))
-    assert told == (
+    (reported,) = said(report, change("guest", -0.12, "gains", **sure))
+    assert reported == (
         "guest: mtu 9000 against 1500: +12.0 % goodput (95 % interval +9.0 to +15.0), n = 8 blocks, "
         "accelerator kvm; its cost is 8.0 points lower"
     )
-    (told,) = said(report, change("guest", -0.12, "gains", **{**sure, "cost_change_high": 0.01}))
-    assert "points" not in told
+    (reported,) = said(
+        report, change("guest", -0.12, "gains", **{**sure, "cost_change_high": 0.01})
+    )
+    assert "points" not in reported
 
 
 def test_where_platforms_disagree_it_says_so(report: Report) -> None:
-    told = turned(report, change("native", -0.2, "gains"), change("guest", 0.1, "costs"))
-    assert told[-1] == "which is better depends on the platform: mtu 9000 on native, 1500 on guest"
-    told = turned(report, change("native", -0.2, "gains"), change("guest", -0.1, "gains"))
-    assert not told
+    reported = turned(report, change("native", -0.2, "gains"), change("guest", 0.1, "costs"))
+    assert (
+        reported[-1] == "which is better depends on the platform: mtu 9000 on native, 1500 on guest"
+    )
+    reported = turned(report, change("native", -0.2, "gains"), change("guest", -0.1, "gains"))
+    assert not reported
 
 
 def turned(report: Report, *changes: LevelChange) -> list[str]:
     return [one.text for one in factors.turned(changes, report.wording)]
 
 
-def test_of_many_the_largest_are_told(report: Report) -> None:
+def test_of_many_the_largest_are_reported(report: Report) -> None:
     many = [change(f"guest{n}", -0.01 * n, "gains") for n in range(2, 12)]
     every = (*many, change("native", 0.0, "no difference shown"))
-    told = said(report, *every)
-    assert len(told) == factors.MOST and told[0].startswith("guest11")
+    reported = said(report, *every)
+    assert len(reported) == factors.MOST and reported[0].startswith("guest11")
     summary = report.summary.model_copy(update={"levels": every})
     counted = factors.answer(summary, report.wording)
     assert counted is not None
@@ -154,14 +158,14 @@ def test_of_several_commands_the_fastest_is_named_first(report: Report) -> None:
         raced("native", "pigz", 0.02, "no difference shown"),
         raced("guest", "pigz", -0.5, "gains", cost_low=-0.6, cost_high=-0.4),
     )
-    told = factors.fastest(report.summary.model_copy(update={"fastest": many}), report.wording)
-    assert told is not None and told.tone == "same"
-    assert told.text == (
+    reported = factors.fastest(report.summary.model_copy(update={"fastest": many}), report.wording)
+    assert reported is not None and reported.tone == "same"
+    assert reported.text == (
         "zstd is the fastest natively; against gzip: 11 times as fast natively (8.1 to 14), "
         "9.8 times as fast in the guest (7.0 to 13); against pigz: no difference shown natively "
         "(0.99 to 1.1), 2.0 times as slow in the guest (1.7 to 2.5)"
     )
     clear = report.summary.model_copy(update={"fastest": many[:2]})
-    told = factors.fastest(clear, report.wording)
-    assert told is not None and told.tone == "gains"
+    reported = factors.fastest(clear, report.wording)
+    assert reported is not None and reported.tone == "gains"
     assert factors.fastest(report.summary, report.wording) is None

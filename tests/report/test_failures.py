@@ -1,4 +1,4 @@
-"""Failures are told once and in their own words."""
+"""Failures are said once and in their own words."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ def failed(*reasons: tuple[str, str]) -> list[FailedTrial]:
     ]
 
 
-def told(found: list[FailedTrial], of: int = 1) -> list[str]:
+def reported(found: list[FailedTrial], of: int = 1) -> list[str]:
     trials = {(one.platform, "build"): of for one in found}
     return [one.text for one in sentences(found, "native", WORDING, trials)]
 
 
-def test_what_fails_natively_already_is_told_once_for_all() -> None:
+def test_what_fails_natively_already_is_reported_once_for_all() -> None:
     everywhere = failed(*((platform, OOPS) for platform in ("container", "native", "guest")))
-    assert told(everywhere) == [
+    assert reported(everywhere) == [
         "`bash` ends with exit status 3 natively already, so build was left out: oops"
     ]
 
 
-def test_what_fails_in_a_guest_alone_is_told_of_it() -> None:
-    assert told(failed(("guest", OOPS), ("guest", OOPS)), of=8) == [
+def test_what_fails_in_a_guest_alone_is_reported_of_it() -> None:
+    assert reported(failed(("guest", OOPS), ("guest", OOPS)), of=8) == [
         "guest failed in 2 of 8 trials of build: `bash` ended with exit status 3: oops"
     ]
     # Not in every trial: then the others' failures are their own.
     some = failed(("native", OOPS), ("guest", OOPS))
-    assert len(told(some, of=8)) == 2
+    assert len(reported(some, of=8)) == 2
 
 
 def test_a_traceback_keeps_its_lines_and_its_last_one_stands_first() -> None:
@@ -78,8 +78,8 @@ def test_a_traceback_keeps_its_lines_and_its_last_one_stands_first() -> None:
     "text", ["connect: Network is unreachable", "curl: (6) Could not resolve host: example.com"]
 )
 def test_who_looks_for_a_network_hears_that_there_is_none(text: str) -> None:
-    assert told(failed(("guest", text)))[-1] == NO_NETWORK
-    assert NO_NETWORK not in told(failed(("guest", "out of memory")))
+    assert reported(failed(("guest", text)))[-1] == NO_NETWORK
+    assert NO_NETWORK not in reported(failed(("guest", "out of memory")))
 
 
 def test_a_reason_that_is_no_program_s_is_itself() -> None:
@@ -119,7 +119,7 @@ def test_in_a_terminal_and_on_a_page_its_lines_are_not_made_one_paragraph(report
 )  # fmt: skip
 def test_what_a_guest_lacks_is_said_with_what_to_do(said: str, hint: str | None) -> None:
     def hints(platform: str) -> list[str]:
-        found = told(failed((platform, f"task command on {{node}} failed: {said}")), of=2)
+        found = reported(failed((platform, f"task command on {{node}} failed: {said}")), of=2)
         return [text for text in found if text in (NO_MEMORY, NO_INSTRUCTION)]
 
     assert hints("guest") == ([hint] if hint else [])

@@ -133,7 +133,7 @@ def test_a_link_unfolds_a_cell_and_draws_it(page: Page, file: Path) -> None:
     assert page.drawn_now() > drawn
 
 
-def test_axes_are_plain_numbers_and_lines_are_told_apart(page: Page, file: Path) -> None:
+def test_axes_are_plain_numbers_and_lines_are_reported_apart(page: Page, file: Path) -> None:
     page.open(file, 1300, unfolded=False)
     page.drawn()
     labels = page.run(

@@ -65,7 +65,7 @@ def made(share: float, difference: float, low: float | None, high: float | None)
 def test_figures_by_hand(run: Path) -> None:
     whole = summary_of(run)
     near = next(one for one in whole.estimates if one.response == "near_share")
-    told: Estimate = near.model_copy(
+    reported: Estimate = near.model_copy(
         update={
             "cell": {"workload": "rtt", "sut.nic": "e1000"},
             "platform": "guest",
@@ -74,10 +74,10 @@ def test_figures_by_hand(run: Path) -> None:
             "high": 1.02,
         }
     )
-    in_time = told.model_copy(update={"response": "near_time", "estimate": 0.5, "low": None})
+    in_time = reported.model_copy(update={"response": "near_time", "estimate": 0.5, "low": None})
     summary = whole.model_copy(
         update={
-            "estimates": (told, in_time),
+            "estimates": (reported, in_time),
             "shifts": (made(0.1, 5e-6, 4e-6, 6e-6), made(0.5, -2.5e-3, None, None)),
         }
     )

@@ -163,13 +163,13 @@ def test_what_a_guest_says_is_only_text(tmp_path: Path) -> None:
 def test_a_reason_stands_once_with_its_verdict(tmp_path: Path) -> None:
     script = replace(factory.Script(2), failure="out of luck", fail=frozenset({1}))
     lines = shown(read(factory.write(tmp_path / "run", script))).splitlines()
-    told = [place for place, line in enumerate(lines) if "out of luck" in line]
-    assert len(told) == 1
+    reported = [place for place, line in enumerate(lines) if "out of luck" in line]
+    assert len(reported) == 1
     failed = next(i for i, line in enumerate(lines) if "trials failed" in line)
     assert lines[failed + 1].strip().startswith("trial 1: ")
 
 
-def test_a_reason_that_no_verdict_tells_stands_with_its_trials(report: Report) -> None:
+def test_a_reason_that_no_verdict_reports_stands_with_its_trials(report: Report) -> None:
     one = report.failures[0]
     failures = [replace(one, trial=trial, reason="another one") for trial in (3, 4)]
     text = shown(replace(report, failures=(one, *failures)))

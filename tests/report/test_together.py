@@ -67,29 +67,29 @@ def test_the_baseline_and_round_trips_are_no_rows(crowd: Report) -> None:
 
 def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
     groups = guests.groups(crowd.summary)
-    told = {row.cells[:2]: row.cells[2:] for row in guests_cpu.rows(groups)}
-    efficiency, _, index, shares, driver = told["xen transmit driver weight 256", "8"]
+    reported = {row.cells[:2]: row.cells[2:] for row in guests_cpu.rows(groups)}
+    efficiency, _, index, shares, driver = reported["xen transmit driver weight 256", "8"]
     # Natively 33 % of a CPU, under Xen 64 % and 21 %.
     assert float(efficiency.split()[0]) == pytest.approx(0.33 / 0.85, abs=0.02)
     assert float(index.split()[0]) > 0.99
     assert shares.endswith("%") and float(driver.split()[0]) == pytest.approx(64, abs=2)
 
 
-def test_predictability_is_told_with_its_error(crowd: Report) -> None:
-    told = list(laws.rows(crowd.summary.predictability))
-    verdicts = {row.cells[:2]: (row.cells[2], row.cells[3], row.cells[7]) for row in told}
+def test_predictability_is_reported_with_its_error(crowd: Report) -> None:
+    reported = list(laws.rows(crowd.summary.predictability))
+    verdicts = {row.cells[:2]: (row.cells[2], row.cells[3], row.cells[7]) for row in reported}
     receive = "xen receive driver weight 256"
     assert verdicts[receive, "least rate, fair rate"] == ("1, 2, 4", "8", "not predictable (±10 %)")
     mended = "xen receive driver weight 2048"
     assert verdicts[mended, "least rate, fair rate"][2] == "predictable (±10 %)"
-    assert all(row.cells[6].count("%") == 1 for row in told)
+    assert all(row.cells[6].count("%") == 1 for row in reported)
     assert laws.workloads(crowd.summary.predictability) == "transmit, receive (virtual)"
 
 
 def test_a_law_without_enough_numbers_says_so(tmp_path: Path) -> None:
     report = read(made_crowd.write(tmp_path / "run", guests=(1, 2)))
-    told = [row for row in laws.rows(report.summary.predictability) if row.note]
-    assert told and all("needs 3 numbers of guests" in row.note for row in told)
+    reported = [row for row in laws.rows(report.summary.predictability) if row.note]
+    assert reported and all("needs 3 numbers of guests" in row.note for row in reported)
 
 
 def test_terminal_page_and_markdown_say_the_same(crowd: Report) -> None:
@@ -104,7 +104,7 @@ def test_terminal_page_and_markdown_say_the_same(crowd: Report) -> None:
     assert "of guest 4, ratio" in page
 
 
-def test_laws_are_told_to_who_asked(crowd: Report) -> None:
+def test_laws_are_reported_to_who_asked(crowd: Report) -> None:
     settings = {key: of for key, of in crowd.meta.settings.items() if key != "predictability"}
     unasked = replace(crowd, meta=crowd.meta.model_copy(update={"settings": settings}))
     for every in (False, True):
@@ -180,15 +180,15 @@ def test_exports_have_the_guests(crowd: Report) -> None:
 
 def test_two_runs_are_compared_guest_by_guest(run: Path, tmp_path: Path) -> None:
     a, b = found(run), found(made_crowd.write(tmp_path / "b", blocks=3))
-    told = compare(a, b)
-    assert not told.foretold
-    guests = {change.guest for change in told.changes if change.response == "goodput"}
+    reported = compare(a, b)
+    assert not reported.predictions
+    guests = {change.guest for change in reported.changes if change.response == "goodput"}
     assert guests == {None, *range(1, 9)}
-    assert {c.guest for c in told.changes if c.response == "driver_cpu"} == {None}
+    assert {c.guest for c in reported.changes if c.response == "driver_cpu"} == {None}
     out = io.StringIO()
-    comparison.show(told, a, b, Console(file=out, width=160))
+    comparison.show(reported, a, b, Console(file=out, width=160))
     assert "xen, guest 8" in out.getvalue()
     changed = b.summary.predictability[0].model_copy(update={"verdict": "undecided"})
     other = b.summary.model_copy(update={"predictability": (changed,)})
     differing = compare(a, replace(b, summary=other))
-    assert len(differing.foretold) == 1 and "undecided in B" in differing.foretold[0]
+    assert len(differing.predictions) == 1 and "undecided in B" in differing.predictions[0]

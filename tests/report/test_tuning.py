@@ -86,9 +86,11 @@ def test_large_gains_are_factors_and_minus_is_minus(found: Tuning) -> None:
     column = [row.cells[1] for row in table.rows]
     assert column[0] == "×48" and "×0.80" in column
     assert all(cell.startswith("×") for cell in column)
-    told = " ".join(cell for one in tables.tables(found) for row in one.rows for cell in row.cells)
-    assert "−" in told and "e+" not in told
-    assert not re.search(r"(?:^| )-\d", told)
+    reported = " ".join(
+        cell for one in tables.tables(found) for row in one.rows for cell in row.cells
+    )
+    assert "−" in reported and "e+" not in reported
+    assert not re.search(r"(?:^| )-\d", reported)
 
 
 def test_no_width_needs_scrolling_sideways(page: Page, file: Path) -> None:

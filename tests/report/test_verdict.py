@@ -136,7 +136,9 @@ def test_sentences(changes: dict[str, object], text: str | None) -> None:
     assert said == text
 
 
-def test_a_response_that_reaches_tenfold_is_told_in_factors_beside_all_of_its_neighbours() -> None:
+def test_a_response_that_reaches_tenfold_is_reported_in_factors_beside_all_of_its_neighbours() -> (
+    None
+):
     far = estimate(cost=40.2, cost_low=24.8, cost_high=64.3)
     near = estimate(cost=-0.002, cost_low=-0.012, cost_high=0.008, platform="container")
     other = estimate(response="goodput", better="higher", cost=0.4, cost_low=0.3, cost_high=0.5)
@@ -298,9 +300,9 @@ def test_over_all_verdicts_stand_the_least_and_the_largest_cost() -> None:
     container = many(
         ("build", "elapsed", 0.01, NOTHING), ("tcp", "goodput", 0.0, NOTHING), platform="container"
     )
-    told = overall([*guest, *container], SEVERAL)
-    assert told is not None and told.tone == "costs"
-    assert told.text == (
+    reported = overall([*guest, *container], SEVERAL)
+    assert reported is not None and reported.tone == "costs"
+    assert reported.text == (
         "guest costs in all 3 comparisons, 25 % of the goodput in udp to 40 times the elapsed time in "
         "build; container: no difference shown in 2 comparisons (at most +3.1 % elapsed time in build)"
     )
@@ -313,43 +315,43 @@ def test_over_all_verdicts_gains_and_costs_stand_apart() -> None:
         ("udp", "goodput", -0.1, "gains"),
         ("rtt", "rtt_p50", 0.0, NOTHING),
     )
-    told = overall(found, SEVERAL)
-    assert told is not None and told.tone == "mixed"
-    assert told.text == (
+    reported = overall(found, SEVERAL)
+    assert reported is not None and reported.tone == "mixed"
+    assert reported.text == (
         "guest costs in 1 of 4 comparisons, 5.0 % more elapsed time in build, "
         "and gains in 2 of 4 comparisons, 10.0 % more goodput in udp to 50 % more goodput in tcp"
     )
 
 
 def test_over_all_verdicts_that_show_nothing_nothing_is_claimed() -> None:
-    told = overall(many(*[(f"w{i}", "elapsed", 0.01, NOTHING) for i in range(4)]), SEVERAL)
-    assert told is not None and told.tone == "same"
+    reported = overall(many(*[(f"w{i}", "elapsed", 0.01, NOTHING) for i in range(4)]), SEVERAL)
+    assert reported is not None and reported.tone == "same"
     assert (
-        told.text
+        reported.text
         == "guest: no difference shown in 4 comparisons (at most +3.1 % elapsed time in w0)"
     )
 
 
 def test_over_all_verdicts_in_virtual_time_it_says_so() -> None:
     found = many(*[(f"w{i}", "elapsed", 0.5, "costs") for i in range(4)])
-    told = overall(found, replace(SEVERAL, clock="virtual"))
-    assert told is not None and told.text.endswith("(virtual time)")
+    reported = overall(found, replace(SEVERAL, clock="virtual"))
+    assert reported is not None and reported.text.endswith("(virtual time)")
 
 
-def test_of_few_verdicts_the_answer_tells_each() -> None:
+def test_of_few_verdicts_the_answer_reports_each() -> None:
     (guest,) = many(("build", "elapsed", 39.0, "costs"))
     (container,) = many(("build", "elapsed", 0.01, NOTHING), platform="container")
     tcg = replace(SEVERAL, accelerators={"guest": "tcg"})
-    told = answer([container, guest], tcg)
-    assert told is not None and told.tone == "costs"
-    assert told.text == (
+    reported = answer([container, guest], tcg)
+    assert reported is not None and reported.tone == "costs"
+    assert reported.text == (
         "guest (tcg) costs 40 times the elapsed time; "
         "container: no difference shown (at most +3.1 %)"
     )
     wide = {"cost_low": -0.9, "cost_high": 5.0, "verdict": "undecided", "reason": "wide"}
-    told = answer([container.model_copy(update=wide)], SEVERAL)
-    assert told is not None and told.tone == "unknown"
-    assert told.text == "container: too few trials to say (−90 to +500 %)"
+    reported = answer([container.model_copy(update=wide)], SEVERAL)
+    assert reported is not None and reported.tone == "unknown"
+    assert reported.text == "container: too few trials to say (−90 to +500 %)"
     undecided = answer([guest.model_copy(update={"verdict": None})] * 4, SEVERAL)
     assert undecided is not None and undecided.text.startswith(
         "no verdict in 4 comparisons: too few"
@@ -370,9 +372,9 @@ def test_the_ends_of_all_verdicts_name_what_only_their_platform_has() -> None:
     found = [
         one.model_copy(update={"cell": cell}) for one in many(*[("tcp", "goodput", 0.5, "costs")])
     ]
-    told = overall(found * 4, wording)
-    assert told is not None
-    assert "50 % of the goodput in tcp, e1000 to" in told.text
+    reported = overall(found * 4, wording)
+    assert reported is not None
+    assert "50 % of the goodput in tcp, e1000 to" in reported.text
 
 
 def test_failures_are_counted_and_their_reason_given(tmp_path) -> None:  # type: ignore[no-untyped-def]

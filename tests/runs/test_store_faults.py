@@ -82,7 +82,7 @@ def _whole(directory: Path) -> int:
 def test_killed_at_any_moment_the_file_holds_whole_trials(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     chance = random.Random(1)
-    told = 0
+    reported = 0
     for _ in range(12):
         with _writer(directory) as writer:
             assert writer.stdout is not None
@@ -92,15 +92,15 @@ def test_killed_at_any_moment_the_file_holds_whole_trials(tmp_path: Path) -> Non
             lines = writer.stdout.read().splitlines()
         whole = _whole(directory)
         assert [path.name for path in directory.iterdir()] == [RUN_FILE]
-        # What was told to be written is there, and at most the trial in flight is beyond it.
-        told = max([told, *(int(line) + 1 for line in lines if line.isdigit())])
-        assert told <= whole <= told + 1
-        told = whole
-    assert told > 20
+        # What was asked to be written is there, and at most the trial in flight is beyond it.
+        reported = max([reported, *(int(line) + 1 for line in lines if line.isdigit())])
+        assert reported <= whole <= reported + 1
+        reported = whole
+    assert reported > 20
 
 
 def _killed(directory: Path) -> int:
-    """A run whose writer was killed; how many trials it had told of."""
+    """A run whose writer was killed; how many trials it had notified of."""
     with _writer(directory) as writer:
         assert writer.stdout is not None
         lines = [writer.stdout.readline() for _ in range(6)]
@@ -111,9 +111,9 @@ def _killed(directory: Path) -> int:
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    told = _killed(directory)
+    reported = _killed(directory)
     with Store.resume(directory) as store:
-        assert told <= store.next_trial_id <= told + 1
+        assert reported <= store.next_trial_id <= reported + 1
         assert [milestone.what for milestone in store.milestones()] == ["started", "resumed"]
     assert [path.name for path in directory.iterdir()] == [RUN_FILE]
 
@@ -121,7 +121,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting read-only needs root")
 def test_a_killed_run_in_a_read_only_place_is_whole(tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    told = _killed(directory)
+    reported = _killed(directory)
     program = """
         import sys
         from pathlib import Path
@@ -137,7 +137,7 @@ def test_a_killed_run_in_a_read_only_place_is_whole(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert told <= int(done.stdout) <= told + 1
+    assert reported <= int(done.stdout) <= reported + 1
 
 
 def test_where_no_memory_can_be_shared_each_trial_is_flushed(

@@ -60,7 +60,7 @@ def searched(path: Path, wanted: SearchSettings, known: Iterable[Measured] = ())
 
 @dataclass
 class MadeUpLab:
-    """A laboratory where each setting of one factor has a path of its own.
+    """A trial_runner where each setting of one factor has a path of its own.
 
     `interrupt`: Ctrl-C comes after so many trials, in the middle of a block.
     """

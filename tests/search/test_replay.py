@@ -82,7 +82,7 @@ def test_a_sender_that_cannot_is_not_taken_for_loss() -> None:
     assert found.lower and found.lower.rate <= 5.05e7 and found.upper and found.upper.loss == 0.0
 
 
-def test_loss_that_does_not_grow_with_the_rate_is_told() -> None:
+def test_loss_that_does_not_grow_with_the_rate_is_reported() -> None:
     """One trial in five loses a tenth at any rate: what two of three trials say hides it."""
 
     def arrives(sent: float, chance: random.Random) -> float:
@@ -94,7 +94,7 @@ def test_loss_that_does_not_grow_with_the_rate_is_told() -> None:
     assert quiet.bad_below == 0
 
 
-def test_a_good_rate_above_the_bound_is_told() -> None:
+def test_a_good_rate_above_the_bound_is_reported() -> None:
     """By noise alone a rate is found good above one that is found bad, now and then."""
     seen = [
         found
@@ -128,7 +128,7 @@ def test_a_trial_that_fails_is_made_again_and_three_end_it() -> None:
     held(searched(Path(up_to(1e8)), wanted, broken[:2]).found[0], 1e8, wanted.width)
 
 
-def test_a_range_that_is_none_is_told() -> None:
+def test_a_range_that_is_none_is_reported() -> None:
     search = searched(Path(up_to(1e7), sender=1e8), settings(low=5e8))
     assert {found.state for found in search.found} == {"failed"}
     assert search.reason and "not below" in search.reason

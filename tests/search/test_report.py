@@ -123,9 +123,9 @@ def test_two_runs_are_compared_by_what_they_found(tmp_path: FilePath) -> None:
 def test_what_was_not_found_says_why(tmp_path: FilePath) -> None:
     lab = MadeUpLab({1: Path(lambda sent, _: sent / 2), 64: Path(lambda sent, _: sent)})
     Rounds(planned(), "native", []).run(lab)
-    told = markdown.render(written(tmp_path / "run", lab.journal))
-    assert "the lowest rate of the search loses already" in told
-    assert "the sender cannot send faster" in told
+    reported = markdown.render(written(tmp_path / "run", lab.journal))
+    assert "the lowest rate of the search loses already" in reported
+    assert "the sender cannot send faster" in reported
 
 
 def test_a_run_without_a_search_shows_none(tmp_path: FilePath) -> None:

@@ -68,15 +68,15 @@ def held(setting: Setting, experiments: int, seed: int) -> Held:
     for _ in range(experiments):
         truth = _truth(rng, shape)
         values = truth.reshape(-1, 1) + _noise(rng, setting, boots) * truth.std() / setting.spread
-        told = decompose(values, shape, boots.tolist())
+        reported = decompose(values, shape, boots.tolist())
         exact = decompose(np.repeat(truth.reshape(-1, 1), 2, axis=1), shape, (0, 1))
-        for subset, part in told.parts.items():
+        for subset, part in reported.parts.items():
             kind = "mains" if len(subset) == 1 else "pairs"
             found[kind].append(part.low <= exact.parts[subset].share + 1e-12 <= part.high + 2e-12)
-        for pair, lead in told.leads.items():
+        for pair, lead in reported.leads.items():
             found["leads"].append(lead.low <= exact.leads[pair].share <= lead.high)
         for i in factors:
-            part, size = told.totals[i], told.sizes[i]
+            part, size = reported.totals[i], reported.sizes[i]
             found["totals"].append(part.low <= exact.totals[i].share + 1e-12 <= part.high + 2e-12)
             means = truth.mean(axis=tuple(j for j in factors if j != i))
             found["sizes"].append(size.low <= means[size.highest] - means[size.lowest] <= size.high)

@@ -63,7 +63,7 @@ def test_a_trend_of_ten_thousand() -> None:
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0, 3.0, 4.0, 5.0], [2.0] * 9])
-def test_no_trend_to_tell(values: list[float]) -> None:
+def test_no_trend_to_show(values: list[float]) -> None:
     assert trend(values) is None
 
 

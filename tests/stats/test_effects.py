@@ -131,7 +131,7 @@ def anova(values: np.ndarray, shape: tuple[int, ...], kind: int) -> dict[tuple[i
     }
 
 
-def told(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
+def reported(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
     """Our p of the parts whose noise is that of all trials, which is what statsmodels knows."""
     found = decompose(values, shape, [0] * values.shape[1])
     grid = _Grid(values, shape, (0,) * values.shape[1], 0.95)
@@ -152,7 +152,7 @@ def simulated(shape: tuple[int, ...], rounds: int, seed: int) -> np.ndarray:
 def test_a_balanced_factorial_is_statsmodels_type_two(shape: tuple[int, ...], seed: int) -> None:
     values = simulated(shape, 4, seed)
     theirs = anova(values, shape, 2)
-    ours = dict(told(values, shape))
+    ours = dict(reported(values, shape))
     assert len(ours) >= 1
     for subset, p in ours.items():
         assert p == pytest.approx(theirs[subset], rel=1e-6)
@@ -170,7 +170,7 @@ def test_an_unbalanced_factorial_is_statsmodels_type_three(
     for cell in rng.choice(len(values), 4, replace=False):
         values[cell, rng.choice(5, 2, replace=False)] = math.nan
     second, third = anova(values, shape, 2), anova(values, shape, 3)
-    ours = dict(told(values, shape))
+    ours = dict(reported(values, shape))
     assert len(ours) >= 1
     for subset, p in ours.items():
         assert p == pytest.approx(third[subset], rel=1e-6)

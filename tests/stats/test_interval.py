@@ -100,7 +100,7 @@ def test_boots_alike_are_pooled() -> None:
 
 
 @pytest.mark.parametrize("where", [[0, 0, 0, 0], [0, 1, 2, 3]])
-def test_boots_that_cannot_be_told(where: list[int]) -> None:
+def test_boots_that_cannot_be_reported(where: list[int]) -> None:
     seen = boots.mean([1.0, 2.0, 4.0, 3.0], where)
     assert seen.p is None and not seen.by_boot
     assert seen.interval == interval.of_mean([1.0, 2.0, 4.0, 3.0])

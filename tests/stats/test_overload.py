@@ -66,6 +66,6 @@ def test_an_interval_on_both_sides_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("rates", [[1, 2, 3], [1, 2, 2, 3], [0, 1, 2, 3]])
-def test_too_little_to_tell(rates: list[float]) -> None:
+def test_too_little_to_say(rates: list[float]) -> None:
     with pytest.raises(ValueError):
         shape([Offered(rate, rate, rate, rate) for rate in rates])

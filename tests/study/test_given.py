@@ -133,7 +133,7 @@ def test_several_machines_stand_on_one_bench_and_share_a_baseline() -> None:
     file = study(A + B, before='factors."sut.given" = ["a", "b"]', sut="cpus = 2")
     (plot,) = make(file.study(), 1).plots
     cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
     found = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Given)]
     assert [one.reach for one in found] == [("ssh", "a"), ("ssh", "-p", "2222", "b")]
@@ -150,7 +150,7 @@ def test_packets_go_to_the_address_that_a_machine_has(peer: str) -> None:
     cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
     towards = "192.0.2.99" if peer else "192.0.2.1"
     ways = {"192.0.2.10": towards}
-    on = planner.Surroundings((0, 1), "tcg", {}, {}, peers_of_given=ways)
+    on = planner.MachineResources((0, 1), "tcg", {}, {}, peers_of_given=ways)
     bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
     found = {node.name: node for node in bench.nodes if isinstance(node.kind, plan.Given)}
     assert list(found) == [variant.node, f"peer-{variant.node}"]

@@ -449,7 +449,7 @@ def test_a_study_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     assert find(str(tmp_path / "s.toml")).study().name == "probe"
 
 
-def test_a_factor_without_quotes_is_told_where_they_stand() -> None:
+def test_a_factor_without_quotes_is_reported_where_they_stand() -> None:
     study_file = file(GOOD.partition("[factors]")[0])
     study_file.override(["factors={sut.cpus=[1,2]}"], quick=False)
     with pytest.raises(InputError, match=r"""--set 'factors=\{"sut.cpus"=\[1,2\]\}'"""):
@@ -552,7 +552,7 @@ def test_a_claim_about_a_share_needs_effects_that_tell_it() -> None:
     file(GOOD + SHARE).study()
     for right, wrong, said in (
         ("udp.rate", "udp.rat", "'workloads.udp.rat' is none of 2 or more factors"),
-        ("goodput", "cpu_per_gigabyte", "[effects] does not tell of cpu_per_gigabyte"),
+        ("goodput", "cpu_per_gigabyte", "[effects] does not report cpu_per_gigabyte"),
         ('"guest"', '"xen"', "there is no platform 'xen'"),
     ):
         assert said in complaint(GOOD + SHARE.replace(right, wrong))

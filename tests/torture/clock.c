@@ -1,5 +1,5 @@
 /* Preloaded into a run: its calendar jumps by as many seconds as stand in a file, at any moment.
-   Only what asks for the calendar is told so; time that is waited for goes on as it does. */
+   Only what asks for the calendar is answered so; time that is waited for goes on as it does. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -27,7 +27,7 @@ from tests.torture.traces import LENT, Traces, namespaces, older_than
 WANTED = 2
 PATIENCE_S = 180.0
 SETTLED_S = 30.0
-"""For all to end that was told to: the host agent takes up to 4 s, the guardian 15 s."""
+"""For all to end that was asked to: the host agent takes up to 4 s, the guardian 15 s."""
 
 _GUESTS = 0.05
 """Share of episodes with a guest, of those whose fault leaves the choice; most of a campaign's time."""

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.lab import Lab, own_cache, told, trials
+from tests.integration.lab import Lab, own_cache, reported, trials
 from tests.integration.stops import KICKED, busy, stopping
 
 STUDY = """
@@ -109,7 +109,7 @@ def repeats(system: str, cpus: Sequence[int], boots: int) -> bool:
         )
         often = _alone_and_disturbed(lab, study)
         _interrupted_and_resumed(lab, study)
-        runs = [told(lab.work / name) for name in ("alone", "disturbed", "resumed")]
+        runs = [reported(lab.work / name) for name in ("alone", "disturbed", "resumed")]
         failed = {one for name in ("alone", "disturbed") for one in _failures(lab.work / name)}
     equal = runs[0] == runs[1] == runs[2]
     took = time.monotonic() - began

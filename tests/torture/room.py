@@ -1,5 +1,5 @@
 """Where an episode takes place: mounts and a cgroup of its own, so that whatever happens in it happens
-to nobody else, and whatever is left in it can be told from what others do on this machine.
+to nobody else, and whatever is left in it can be distinguished from what others do on this machine.
 """
 
 from __future__ import annotations

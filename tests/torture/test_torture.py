@@ -84,7 +84,7 @@ def test_an_episode_can_be_had_again() -> None:
     assert 0.15 < sum(draw.other == "guest" for draw in first) / len(first) < 0.5
 
 
-def test_a_fault_that_never_meets_its_victim_is_told() -> None:
+def test_a_fault_that_never_meets_its_victim_is_reported() -> None:
     """A process that is called otherwise by now would make a fault that proves nothing."""
     outcomes = [Outcome(Draw.with_fault(1, number, "kill task")) for number in range(3)]
     assert list(campaign.never_struck(outcomes)) == ["kill task"]

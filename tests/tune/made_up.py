@@ -1,4 +1,4 @@
-"""A laboratory whose truth is known: what each setting does, with noise and drift on top."""
+"""A trial_runner whose truth is known: what each setting does, with noise and drift on top."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE
-from hypertare.tune.budget import Budget, Purse
+from hypertare.tune.budget import Budget, BudgetTracker
 from hypertare.tune.space import Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Known, Outcome, Tuner
 from hypertare.workloads.responses import RESPONSES
@@ -94,7 +94,7 @@ def tune(
     known: Sequence[Known] = (),
     **more: object,
 ) -> Outcome:
-    purse = Purse(Budget(trials=budget), lambda: lab.trials, clock=lambda: 0.0)
+    budget = BudgetTracker(Budget(trials=budget), lambda: lab.trials, clock=lambda: 0.0)
     space = Space(tuple(knobs), tuple(ladders))
     wanted = aims(goal, **more)
-    return Tuner(lab, space, wanted, DesignSettings(), purse, seed, known=known).run()
+    return Tuner(lab, space, wanted, DesignSettings(), budget, seed, known=known).run()

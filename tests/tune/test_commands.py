@@ -73,7 +73,7 @@ def test_merging_is_switched_off_for_good() -> None:
     assert huge.apply == ("echo always > /sys/kernel/mm/transparent_hugepage/enabled",)
 
 
-def test_what_a_module_is_told_at_once_it_is_told_when_it_is_loaded_too() -> None:
+def test_what_a_module_is_reported_at_once_it_is_reported_when_it_is_loaded_too() -> None:
     made = step("knobs.halt_poll_ns", 0, 200_000, GUEST)
     assert made.apply == ("echo 0 > /sys/module/kvm/parameters/halt_poll_ns",)
     assert "options kvm halt_poll_ns=0" in made.persist[0]

@@ -73,8 +73,8 @@ def test_factors_beside_the_one_are_tuned_where_the_study_names_no_knobs() -> No
 def test_what_cannot_be_asked_is_refused_before_anything_starts(
     asked: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
-    status, told = ask(tmp_path, "tune", "scheduler-weights", *asked)
-    assert status == 2 and said in told and "Traceback" not in told, told
+    status, reported = ask(tmp_path, "tune", "scheduler-weights", *asked)
+    assert status == 2 and said in reported and "Traceback" not in reported, reported
 
 
 def test_a_dry_run_says_what_each_level_costs(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def made(text: str = STUDY) -> tuple[StudyFile, list[Need]]:
 def carry_out(
     folder: Path, needs: list[Need], journal: Journal, *, fresh: bool = False
 ) -> list[str]:
-    told: list[str] = []
+    reported: list[str] = []
     settings = StudyFile(STUDY, "s.toml").study().walk
     assert settings is not None
     Stage(
@@ -83,12 +83,12 @@ def carry_out(
         settings.descriptions(folder),
         Choice(),
         journal,
-        told.append,
+        reported.append,
         jobs=2,
         fresh=fresh,
         cache=Cache(folder / "cache"),
     ).carry_out(needs)
-    return told
+    return reported
 
 
 def test_each_workload_with_an_elapsed_time_at_each_level_of_its_own() -> None:

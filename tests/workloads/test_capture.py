@@ -31,7 +31,7 @@ PAIR = Pair(1, "guest1", End("guest1", "10.77.0.3"), End("peer1", "10.77.0.1"), 
 
 
 def frames(sent: float, captured: float, dropped: float, before: float = 100.0) -> list[Record]:
-    """What both ends tell; `before` frames were sent, and captured, before counting began."""
+    """What both ends report; `before` frames were sent, and captured, before counting began."""
     send = {
         "elapsed_s": 2.0,
         "sent_packets": sent,
@@ -90,10 +90,10 @@ def test_guests_at_once_add_up_as_each_response_says() -> None:
 
 
 def _with(record: Record, values: dict[str, float]) -> Record:
-    told = getattr(record, "values", None)
-    if told is None or not hasattr(record, "histograms") or not hasattr(record, "error"):
+    reported = getattr(record, "values", None)
+    if reported is None or not hasattr(record, "histograms") or not hasattr(record, "error"):
         return record
-    return record.model_copy(update={"values": values | told})
+    return record.model_copy(update={"values": values | reported})
 
 
 def test_the_peer_sends_and_the_system_under_test_captures_a_session_of_its_own() -> None:
@@ -136,7 +136,7 @@ def test_a_ping_past_a_guest_s_card_has_its_machine_move_frames_both_ways(direct
     assert isinstance(request.workload, plan.PingRequest)
     ways = {one.node: one.workload.via for one in (reply, request)}
     assert ways == {"guest1": "shared", "peer1": "packet"}
-    # Only the peer has to be told of the address beside the card: the guest knows its own.
+    # Only the peer has to be notified of the address beside the card: the guest knows its own.
     assert request.workload.past_card == (direction == "receive")
     # What has no machine beneath it has its kernel's own ring.
     natively = [task.workload for task in settings.tasks(PAIR, inputs)]

@@ -25,7 +25,7 @@ def test_a_command_alone_has_one_task_and_no_network() -> None:
     assert not alone.needs_network and not alone.peer_needs_files
 
 
-def test_a_server_stands_on_the_peer_and_both_are_told_its_address() -> None:
+def test_a_server_stands_on_the_peer_and_both_are_reported_its_address() -> None:
     served = settings(peer="serve -p 1")
     server, client = served.tasks(PAIR, INPUTS)
     assert (server.node, server.background) == ("peer", True)

@@ -32,11 +32,11 @@ NAMED = st.dictionaries(
 
 
 def of(streams: dict[str, Streamed]) -> Common | None:
-    told = {
+    reported = {
         name: [r for r in stream(one, name) if isinstance(r, Interval)]
         for name, one in streams.items()
     }
-    found = {name: flow(intervals) for name, intervals in told.items()}
+    found = {name: flow(intervals) for name, intervals in reported.items()}
     return common({name: pieces for name, pieces in found.items() if pieces})
 
 

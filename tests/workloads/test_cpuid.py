@@ -14,8 +14,8 @@ STUDY = 'name = "x"\nquestion = "?"\n[sut]\nplatforms = ["native"]\n[workloads.w
 
 
 def test_the_time_of_one_is_the_mean_of_all() -> None:
-    told = result("cpuid", {"elapsed_s": 0.5, "cpuids": 100_000.0})
-    values = responses.measure("cpuid", "guest", ("guest1",), [told])
+    reported = result("cpuid", {"elapsed_s": 0.5, "cpuids": 100_000.0})
+    values = responses.measure("cpuid", "guest", ("guest1",), [reported])
     assert values["cpuid_time"] == pytest.approx(5e-6)
     assert KINDS["cpuid"].headline == "cpuid_time"
 

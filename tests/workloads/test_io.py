@@ -112,7 +112,7 @@ def test_beside_a_guest_that_shares_files_all_work_on_files() -> None:
     varied = text.replace("[sut]", 'factors."sut.files" = ["none", "9p"]\n[sut]')
     file = StudyFile(varied, "disk.toml")
     image = SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))
-    on = planner.Surroundings(
+    on = planner.MachineResources(
         (0,), "kvm", {("debian", "guest"): image}, {}, chance=planner.Chance(1)
     )
     shared = []
@@ -141,7 +141,7 @@ def test_every_system_under_test_has_a_disk_of_the_largest_span() -> None:
     keys = 'span = "1M"\nfactors = { "workloads.work.span" = ["1M", "8M"] }'
     file = study(keys, sut='disk_directory = "/tmp"', platforms='["native", "container"]')
     (plot, *_) = make(file.study(), 1).plots
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
     bench = planner.make_bench(file.study(), plot, cells, on)
     assert [node.disk for node in bench.nodes] == 2 * [
@@ -152,7 +152,7 @@ def test_every_system_under_test_has_a_disk_of_the_largest_span() -> None:
 def test_a_baseline_has_a_part_of_its_disk_for_each_guest() -> None:
     file = study('span = "1M"', sut="guests = 2", platforms='["native", "container"]')
     (plot, *_) = make(file.study(), 1).plots
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
     bench = planner.make_bench(file.study(), plot, cells, on)
     sizes = {node.name: node.disk.bytes for node in bench.nodes if node.disk is not None}

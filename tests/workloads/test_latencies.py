@@ -1,4 +1,4 @@
-"""The spread of times that tasks told as histograms."""
+"""The spread of times that tasks reported as histograms."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def study(
 def test_a_node_like_each_that_works_lives_in_a_trial() -> None:
     file = study(sut="guests = 2")
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     found = [
         planner.make_trial(1, file.study(), "life", variant, plot, on).phases[-1]
         for variant in plot.variants
@@ -68,7 +68,7 @@ def test_a_node_like_each_that_works_lives_in_a_trial() -> None:
 def test_a_peer_asks_what_has_an_address_of_its_own_or_its_machines() -> None:
     file = study(keys="network = true")
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     native, container = (
         planner.make_trial(1, file.study(), "life", variant, plot, on).phases[-1].lives[0]
         for variant in plot.variants
@@ -88,7 +88,7 @@ def test_a_peer_asks_what_has_an_address_of_its_own_or_its_machines() -> None:
 def test_a_pc_has_a_nic_for_what_lives_on_a_hub() -> None:
     file = study(keys="network = true", machine="emulated")
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0,), "kvm", {}, {}, chance=planner.Chance(1))
+    on = planner.MachineResources((0,), "kvm", {}, {}, chance=planner.Chance(1))
     cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
     bench = planner.make_bench(file.study(), plot, cells, on)
     trials = [
@@ -145,8 +145,8 @@ def test_memory_is_there_for_a_guest_its_like_and_what_that_is_saved_in() -> Non
     assert sizes == [3 * (192 << 20), 2 * (192 << 20)]
 
 
-def test_figures_are_what_the_lives_told() -> None:
-    told = [
+def test_figures_are_what_the_lives_reported() -> None:
+    reported = [
         result(
             "life.1",
             {"answer_s": 2.0, "vmm_s": 0.5, "kernel_s": 1.0, "memory_bytes": 1e8, "restore_s": 0.5},
@@ -156,7 +156,7 @@ def test_figures_are_what_the_lives_told() -> None:
             {"answer_s": 4.0, "vmm_s": 0.7, "kernel_s": 1.2, "memory_bytes": 3e8, "restore_s": 0.7},
         ),
     ]
-    values = responses.measure("life", "guest", ("guest1-1", "guest1-2"), told)
+    values = responses.measure("life", "guest", ("guest1-1", "guest1-2"), reported)
     assert values["answer"] == 3.0 and values["memory"] == 4e8
     assert values["restore"] == pytest.approx(0.6)
     assert values["init"] == pytest.approx(1.7)

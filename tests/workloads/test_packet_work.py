@@ -77,24 +77,24 @@ def task(name: str, node: str, **values: float) -> TaskResult:
 
 @pytest.mark.parametrize("kind", ["ping", "stream"])
 def test_pings_and_streams_have_them_and_a_baseline_has_not(kind: str) -> None:
-    told = [task("request", "guest1", rtt_p50_ns=5e4), task("send", "guest1")]
-    values = responses.measure(kind, "guest", ("guest1",), [*told, *counted()])
+    reported = [task("request", "guest1", rtt_p50_ns=5e4), task("send", "guest1")]
+    values = responses.measure(kind, "guest", ("guest1",), [*reported, *counted()])
     assert values["exits_per_packet"] == 2.5 and values["interrupts_per_packet"] == 0.5
     own = [
         probe("net_dev", "host", sut0__rx_packets=200.0),
         probe("interrupts", "host", eth0=100.0),
     ]
-    values = responses.measure(kind, "native", ("host",), [*told, *own])
+    values = responses.measure(kind, "native", ("host",), [*reported, *own])
     assert not any(name.endswith("_per_packet") for name in values)
 
 
 def test_round_trips_past_a_card_are_packets_too_each_guest_s_its_own() -> None:
-    told = [
+    reported = [
         *(task(f"request.{n}", f"guest{n}", rtt_p50_ns=5e4, requests=1.0) for n in (1, 2)),
         task("relay.1", "host", fed_packets=20.0, taken_packets=30.0, user_s=0.1, system_s=0.05),
         task("relay.2", "host", fed_packets=0.0, taken_packets=0.0, user_s=0.0, system_s=0.0),
     ]
-    records = [*told, *counted(), *counted("guest2")]
+    records = [*reported, *counted(), *counted("guest2")]
     one, two = responses.of_guests("ping", "guest", ("guest1", "guest2"), records)
     assert one["exits_per_packet"] == 500 / 250
     assert one["backend_cpu_per_packet"] == pytest.approx(0.25 / 250)
@@ -103,8 +103,8 @@ def test_round_trips_past_a_card_are_packets_too_each_guest_s_its_own() -> None:
 
 
 def test_guests_at_once_have_the_mean() -> None:
-    told = [task(f"request.{n}", f"guest{n}", rtt_p50_ns=5e4, requests=1.0) for n in (1, 2)]
-    records = [*told, *counted(), *counted("guest2", exits=100.0)]
+    reported = [task(f"request.{n}", f"guest{n}", rtt_p50_ns=5e4, requests=1.0) for n in (1, 2)]
+    records = [*reported, *counted(), *counted("guest2", exits=100.0)]
     nodes = ("guest1", "guest2")
     parts = responses.of_guests("ping", "guest", nodes, records)
     assert [part["exits_per_packet"] for part in parts] == [2.5, 0.5]

@@ -63,8 +63,8 @@ def records() -> list[Record]:
 def test_every_packet_has_its_place() -> None:
     found = account(records(), "guest1")
     assert found is not None
-    told = {place: count for place, count in found.dropped.items() if count}
-    assert told == {
+    reported = {place: count for place, count in found.dropped.items() if count}
+    assert reported == {
         "sender": 5,
         "tap": 300,
         "ring": 20,
@@ -75,14 +75,17 @@ def test_every_packet_has_its_place() -> None:
     assert found.unexplained == 0
 
 
-def test_what_nobody_tells_is_unexplained() -> None:
+def test_what_nobody_reports_is_unexplained() -> None:
     lost = Account(sent=10, received=4, dropped={"ring": 5}, others=3)
     assert lost.unexplained == 1 and not lost.adds_up
 
 
 def test_frames_of_others_may_be_among_the_dropped() -> None:
-    told = [*records(), probe("peer", "net_dev", {"eth0.tx_packets": 1002.0, "lo.tx_packets": 0.0})]
-    found = account(told, "guest1")
+    reported = [
+        *records(),
+        probe("peer", "net_dev", {"eth0.tx_packets": 1002.0, "lo.tx_packets": 0.0}),
+    ]
+    found = account(reported, "guest1")
     assert found is not None and found.others == 2
     for count, adds_up in ((0, True), (2, True), (3, False)):
         dropped = {**found.dropped, "tap": found.dropped["tap"] + count}
@@ -99,18 +102,21 @@ def test_a_part_that_was_not_counted_leaves_no_account(missing: int) -> None:
 
 
 def test_a_probe_that_is_not_available_is_no_zero() -> None:
-    told = records()
-    told[3] = probe("host", "drops", {}, unavailable="no rights")
-    assert account(told, "guest1") is None
-    told += [probe("guest1", "net_dev", {}), probe("guest1", "napi", {}, unavailable="no tracefs")]
-    values = responses.measure("stream", "guest", ("guest1",), told)
+    reported = records()
+    reported[3] = probe("host", "drops", {}, unavailable="no rights")
+    assert account(reported, "guest1") is None
+    reported += [
+        probe("guest1", "net_dev", {}),
+        probe("guest1", "napi", {}, unavailable="no tracefs"),
+    ]
+    values = responses.measure("stream", "guest", ("guest1",), reported)
     assert values["drops_socket"] == 40
     assert "drops_ring" not in values and "driver_packet_rate" not in values
 
 
 def test_responses_of_polls() -> None:
     buckets = ((0, 10), (4, 25))
-    told: list[Record] = [
+    reported: list[Record] = [
         *records(),
         probe("guest1", "net_dev", {}),
         probe("guest1", "stat", {"busy_s": 1.0, "softirq_s": 0.5}),
@@ -127,7 +133,7 @@ def test_responses_of_polls() -> None:
             histograms={"eth0.packets_per_poll": Histogram(unit="packets", buckets=buckets)},
         ),
     ]
-    values = responses.measure("stream", "guest", ("guest1",), told)
+    values = responses.measure("stream", "guest", ("guest1",), reported)
     expected = {
         "driver_packet_rate": 50,
         "poll_rate": 17.5,
@@ -143,5 +149,5 @@ def test_responses_of_polls() -> None:
         "outside_cpu_share": 0.9,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected)
-    assert NAPI.histogram(told, "guest1") == {0: 10, 4: 25}
+    assert NAPI.histogram(reported, "guest1") == {0: 10, 4: 25}
     assert NAPI.histogram(records(), "guest1") == {}

@@ -38,7 +38,7 @@ def study(
 
 def lives(file: StudyFile, seed: int, id: int) -> tuple[plan.Life, ...]:
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0,), "kvm", {}, {}, chance=planner.Chance(seed))
+    on = planner.MachineResources((0,), "kvm", {}, {}, chance=planner.Chance(seed))
     trial = planner.make_trial(id, file.study(), "cut", plot.variants[0], plot, on)
     return trial.phases[-1].lives
 
@@ -67,8 +67,8 @@ def test_its_memory_is_counted_beforehand() -> None:
 
 
 def test_figures_are_what_was_found_on_the_disk() -> None:
-    told = [result("cut", {"lost_blocks": 0.0, "durable_writes": 640.0, "restart_s": 4.0})]
-    values = responses.measure("power-cut", "guest", ("guest1",), told)
+    reported = [result("cut", {"lost_blocks": 0.0, "durable_writes": 640.0, "restart_s": 4.0})]
+    values = responses.measure("power-cut", "guest", ("guest1",), reported)
     assert values["lost_blocks"] == 0 and values["durable_writes"] == 640 and values["restart"] == 4
 
 

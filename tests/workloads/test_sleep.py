@@ -26,9 +26,9 @@ def wakeups(latencies_ns: list[int], missed: float, mark: str = "") -> Record:
         "wakeup_p999_ns": float(max(latencies_ns)),
         "wakeup_max_ns": float(max(latencies_ns)),
     }
-    told = result(f"sleep{mark}", values)
+    reported = result(f"sleep{mark}", values)
     histograms = {"wakeup": Histogram(unit="ns", buckets=buckets)}
-    return told.model_copy(update={"histograms": histograms})
+    return reported.model_copy(update={"histograms": histograms})
 
 
 def test_of_one_guest() -> None:
@@ -51,8 +51,8 @@ def test_several_guests_have_percentiles_of_all_wakeups_and_the_greatest_latency
 
 
 def test_a_thread_that_never_woke_has_no_latency() -> None:
-    told = result("sleep", {"elapsed_s": 1.0, "wakeups": 0.0, "missed": 0.0})
-    values = responses.measure("sleep", "native", ("host",), [told])
+    reported = result("sleep", {"elapsed_s": 1.0, "wakeups": 0.0, "missed": 0.0})
+    values = responses.measure("sleep", "native", ("host",), [reported])
     assert "wakeup_p50" not in values and values["wakeups"] == 0.0
     assert KINDS["sleep"].headline == "wakeup_p50"
 

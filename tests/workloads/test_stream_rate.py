@@ -56,10 +56,10 @@ def test_a_queue_that_is_drained_after_the_sender_ended_takes_its_time() -> None
 def test_a_tcp_stream_that_stands_still_is_not_flattered() -> None:
     sent = result("send", {"elapsed_s": 2.0})
     came = {"received_bytes": 126e3, "goodput_bps": 10e6, "elapsed_s": 0.1}
-    told = Phase.of([sent, result("receive", came)])
-    assert stream_rate.goodput(told) == pytest.approx(8 * 126e3 / 2)
-    assert stream_rate.first_bytes(told, "receive") == pytest.approx(1000)
-    assert STREAM.measure(told)["goodput"] == stream_rate.goodput(told)
+    reported = Phase.of([sent, result("receive", came)])
+    assert stream_rate.goodput(reported) == pytest.approx(8 * 126e3 / 2)
+    assert stream_rate.first_bytes(reported, "receive") == pytest.approx(1000)
+    assert STREAM.measure(reported)["goodput"] == stream_rate.goodput(reported)
 
 
 def test_one_datagram_alone_has_a_rate_too() -> None:

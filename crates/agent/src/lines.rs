@@ -1,4 +1,4 @@
-//! Lines in, each of bounded length: the reader's half of the seam.
+//! Lines in, each of bounded length: the reader's half of the protocol.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_without_their_newline_and_the_last_one_tells_that_it_has_none() {
+    fn lines_come_without_their_newline_and_the_last_one_reports_that_it_has_none() {
         let mut lines = Lines::new(&b"one\n\ntwo"[..]);
         assert_eq!(lines.read().unwrap(), Some(Line { bytes: b"one".to_vec(), whole: true }));
         assert_eq!(lines.read().unwrap(), Some(Line { bytes: Vec::new(), whole: true }));

@@ -27,7 +27,7 @@ enum Verb {
     #[command(hide = true)]
     Node(node::Arguments),
     Task(process::Arguments),
-    /// Boot one guest, print the records that tell how it went, and end it
+    /// Boot one guest, print the records that report how it went, and end it
     Guest(vmm::boot::Boot),
     Emulate(Box<emulated::Emulate>),
     #[command(name = emulated::INSIDE, hide = true)]

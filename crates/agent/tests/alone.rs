@@ -69,10 +69,10 @@ fn an_interrupt_gives_the_summary_so_far() {
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    let told = Instant::now();
+    let asked = Instant::now();
     interrupt(&asker);
     let output = asker.wait_with_output().unwrap();
-    assert!(told.elapsed() < Duration::from_secs(1));
+    assert!(asked.elapsed() < Duration::from_secs(1));
     assert!(output.status.success());
     assert!(said(&output.stdout).contains(" 0 lost"), "{}", said(&output.stdout));
     interrupt(&listener);
@@ -137,7 +137,7 @@ fn touch_reads_as_often_as_asked_in_the_pages_asked_for() {
 }
 
 #[test]
-fn sleep_tells_how_late_it_woke() {
+fn sleep_reports_how_late_it_woke() {
     let values = values_of(&["sleep", "--interval", "0.001", "--time", "0.1", "--json"]);
     assert_eq!(values["wakeups"] + values["missed"], 100.0, "{values:?}");
     let said = said(&agent(&["sleep", "--time", "0.05"]).stdout);
@@ -145,7 +145,7 @@ fn sleep_tells_how_late_it_woke() {
 }
 
 #[test]
-fn cpuid_tells_what_one_takes() {
+fn cpuid_reports_what_one_takes() {
     let values = values_of(&["cpuid", "--count", "2500", "--json"]);
     assert_eq!(values["cpuids"], 2500.0);
     assert!(values["elapsed_s"] > 0.0, "{values:?}");
@@ -187,7 +187,10 @@ fn values_are_json() {
     assert_eq!(values["tasks"]["ping_request"][0]["name"], "elapsed_s");
     assert_eq!(values["probes"]["net_dev"][0]["unit"], "B");
     for of in ["tasks", "probes"] {
-        let told = values[of].as_object().unwrap();
-        assert!(told.values().all(|values| !values.as_array().unwrap().is_empty()), "{told:?}");
+        let reported = values[of].as_object().unwrap();
+        assert!(
+            reported.values().all(|values| !values.as_array().unwrap().is_empty()),
+            "{reported:?}"
+        );
     }
 }

@@ -165,7 +165,7 @@ fn allowed_cpus(status: &str) -> Vec<u32> {
 
 #[test]
 #[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
-fn a_panic_is_told_with_its_reason() {
+fn a_panic_is_reported_with_its_reason() {
     let mut vmm = start("panics", &guest(&["rdinit=/there-is-none"])).unwrap();
     let error = await_hello(&mut vmm, LIMIT).unwrap_err().to_string();
     let expected = "the guest panicked: Kernel panic - not syncing: VFS: Unable to mount root fs";
@@ -183,7 +183,7 @@ fn a_guest_that_stays_after_its_panic_is_taken_for_dead() {
     assert!(error.starts_with("the guest panicked: "), "{error}");
     let pid = vmm.pid();
     assert!(exists(pid));
-    assert_eq!(vmm.quit().unwrap(), Quit::Told);
+    assert_eq!(vmm.quit().unwrap(), Quit::Asked);
     assert!(!exists(pid));
 }
 
@@ -240,7 +240,7 @@ fn a_dropped_vmm_is_killed() {
 
 #[test]
 #[ignore = "starts QEMU: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
-fn what_qemu_refuses_is_told_in_its_words() {
+fn what_qemu_refuses_is_reported_in_its_words() {
     let mut wrong = guest(&[]);
     wrong.settings.cpu_model = Some("no-such-cpu".into());
     let mut vmm = start("refused", &wrong).unwrap();
@@ -396,7 +396,7 @@ fn open_tap(interface: &Interface) -> OwnedFd {
 
 #[test]
 #[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
-fn the_command_boots_a_guest_and_tells() {
+fn the_command_boots_a_guest_and_reports() {
     let output = command(&[]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();

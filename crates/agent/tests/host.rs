@@ -377,7 +377,7 @@ fn a_host_and_a_container_work_on_a_link() {
 }
 
 #[test]
-fn probes_and_knobs_of_a_phase_are_told() {
+fn probes_and_knobs_of_a_phase_are_reported() {
     let mut run = Run::on(&pair());
     run.step(&json!({"step": "trial", "trial": {
         "id": 1,
@@ -654,9 +654,9 @@ fn an_ordinary_user_needs_no_more() {
     }
     let output = start.output().unwrap();
     fs::remove_dir_all(&place).unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told} {}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.contains(r#""stdout":"0\nwritten\n""#), "{told}");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{reported} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(reported.contains(r#""stdout":"0\nwritten\n""#), "{reported}");
 }
 
 #[test]

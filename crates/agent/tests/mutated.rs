@@ -17,7 +17,7 @@ const AGENT: &str = env!("CARGO_BIN_EXE_hypertare-agent");
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a process says to this input, with which it is then left alone.
-fn told(verb: &str, input: &[u8]) -> Output {
+fn reported(verb: &str, input: &[u8]) -> Output {
     let mut child = Command::new(AGENT)
         .arg(verb)
         .stdin(Stdio::piped())
@@ -51,7 +51,7 @@ fn told(verb: &str, input: &[u8]) -> Output {
 
 /// Neither a panic nor an end by a signal; where the input is refused, a sentence. Gives the status.
 fn in_good_order(verb: &str, input: &[u8]) -> i32 {
-    let output = told(verb, input);
+    let output = reported(verb, input);
     let errors = String::from_utf8_lossy(&output.stderr);
     let what = || format!("{:?}\n{errors}\nof {}", output.status, String::from_utf8_lossy(input));
     assert!(!errors.contains("panicked"), "{}", what());

@@ -59,7 +59,7 @@ fn enter(maps: &[(&str, String)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A thread in a network namespace of its own that does what it is told.
+/// A thread in a network namespace of its own that does what it is asked.
 struct Neighbour {
     orders: Option<Sender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
@@ -242,8 +242,8 @@ fn a_link_goes_to_a_namespace_by_its_file() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
-    inside("what_cannot_be_is_told", || {
+fn what_cannot_be_is_reported() {
+    inside("what_cannot_be_is_reported", || {
         let links = veth();
         let error = |result: anyhow::Result<()>| format!("{:#}", result.unwrap_err());
         let text = error(links.set_up("eth9"));
@@ -263,8 +263,8 @@ fn a_tap_lives_as_long_as_its_file() {
         let links = Links::open().unwrap();
         if let Err(refused) = std::fs::OpenOptions::new().write(true).open("/dev/net/tun") {
             let error = tap::create("tap0").unwrap_err().to_string();
-            let tells = error.contains("modprobe tun") || error.contains("chmod 0666");
-            return assert!(tells, "{refused}, but: {error}");
+            let reports = error.contains("modprobe tun") || error.contains("chmod 0666");
+            return assert!(reports, "{refused}, but: {error}");
         }
         links.bridge("br0", 1500).unwrap();
         let file = tap::create("tap0").unwrap();
@@ -284,8 +284,8 @@ fn a_tap_lives_as_long_as_its_file() {
 }
 
 #[test]
-fn packets_wait_as_they_are_told_to() {
-    inside("packets_wait_as_they_are_told_to", || {
+fn packets_wait_as_they_are_asked_to() {
+    inside("packets_wait_as_they_are_asked_to", || {
         let links = veth();
         let set = |discipline, length| queue::set(&links, "va", &Queue { discipline, length });
         set(Some(Discipline::Pfifo), Some(300)).unwrap();

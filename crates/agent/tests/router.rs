@@ -127,7 +127,7 @@ fn nobody_else_forwards() {
 }
 
 #[test]
-fn what_cannot_be_routed_is_told() {
+fn what_cannot_be_routed_is_reported() {
     let refused = |change: fn(&mut Value)| {
         let mut bench = bench(&json!({}));
         change(&mut bench["bench"]["nodes"]);

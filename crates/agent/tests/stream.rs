@@ -93,12 +93,12 @@ fn wait(child: &mut Child, limit: Duration) -> ExitStatus {
 fn both_ends_tell_both_directions() {
     let mut server = Server::start(&["--once"]);
     let output = server.client(&["--udp", "--both", "--rate", "4M", "--time", "0.3", "--json"]);
-    let mut told: Vec<(String, String)> =
+    let mut reported: Vec<(String, String)> =
         results(&output).into_iter().map(|result| (result.node, result.task)).collect();
-    told.sort();
+    reported.sort();
     let expected =
         [("client", "receive"), ("client", "send"), ("server", "receive"), ("server", "send")];
-    assert_eq!(told, expected.map(|(node, task)| (node.to_owned(), task.to_owned())));
+    assert_eq!(reported, expected.map(|(node, task)| (node.to_owned(), task.to_owned())));
     assert!(wait(&mut server.child, Duration::from_secs(2)).success());
 }
 

@@ -116,7 +116,7 @@ fn lives(pid: u32) -> bool {
 }
 
 #[test]
-fn a_command_tells_every_value_but_that_of_one_that_is_watched() {
+fn a_command_reports_every_value_but_that_of_one_that_is_watched() {
     let result = run(shell("x=$(head -c 20000000 /dev/zero | tr '\\0' a); :"));
     assert_eq!(result.error, None);
     let mut expected: Vec<&str> = Command::VALUES.iter().map(|&(name, ..)| name).collect();
@@ -168,7 +168,7 @@ fn the_values_are_the_commands() {
 }
 
 #[test]
-fn failures_are_told() {
+fn failures_are_reported() {
     let failed = error(command(&["false"]));
     assert!(failed.contains("`false` ended with exit status 1"), "{failed}");
     let killed = error(shell("kill -9 $$"));
@@ -211,7 +211,7 @@ fn a_program_without_a_format_is_an_error() {
 
 #[test]
 fn environment_and_directory_are_the_plans() {
-    let directory = Directory::new("surroundings");
+    let directory = Directory::new("probe_context");
     let result = run(Command {
         env: [("GREETING".to_owned(), "hello".to_owned())].into(),
         cwd: Some(directory.0.clone()),
@@ -277,7 +277,7 @@ fn of_megabytes_the_last_part_is_kept() {
 }
 
 #[test]
-fn output_that_is_not_text_is_told_as_text() {
+fn output_that_is_not_text_is_reported_as_text() {
     let result = run(shell("head -c 100000 /dev/urandom"));
     assert_eq!(result.error, None);
     assert!(!result.text["stdout"].is_empty());
@@ -310,11 +310,11 @@ fn a_stopped_command_reports_that_it_was() {
         let command = Command { cwd: Some(directory.0.clone()), ..shell(script) };
         let mut child = start(Workload::Command(command), None);
         let pid = directory.pid("pid");
-        let told = Instant::now();
+        let asked = Instant::now();
         child.stop();
         let result = result(&mut child);
         assert_eq!(result.error.as_deref(), Some("stopped"), "{script}");
-        assert!(told.elapsed() < Duration::from_millis(1500), "{script}: {:?}", told.elapsed());
+        assert!(asked.elapsed() < Duration::from_millis(1500), "{script}: {:?}", asked.elapsed());
         assert!(!lives(pid), "{script}");
         child.wait().unwrap();
     }
@@ -367,7 +367,7 @@ fn serve(argv: &[&str]) -> Workload {
 }
 
 #[test]
-fn a_server_is_ready_once_it_listens_and_ends_when_told_to() {
+fn a_server_is_ready_once_it_listens_and_ends_when_reported_to() {
     let port = common::free_port();
     let mut server = start(serve(&[AGENT, "ping", "--listen", "--port", &port.to_string()]), None);
     assert!(server.ready.is_ready());

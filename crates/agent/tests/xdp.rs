@@ -104,9 +104,9 @@ fn chosen_frames_are_taken_and_all_others_go_on() {
     on_a_pair(1500, |links| {
         let (sender, kernel) = (packets(links, "there"), packets(links, "here"));
         let mut source = captured("here", MEMORY).unwrap();
-        let told = source.told();
-        assert_eq!(told.values, [("xdp_native", 1.0), ("xdp_zero_copy", 0.0)]);
-        assert_eq!((told.warning, source.ring_bytes()), (None, u64::from(MEMORY)));
+        let reported = source.reported();
+        assert_eq!(reported.values, [("xdp_native", 1.0), ("xdp_zero_copy", 0.0)]);
+        assert_eq!((reported.warning, source.ring_bytes()), (None, u64::from(MEMORY)));
         for round in 0..3 {
             send(&sender, 7, 1000, 60 + round);
             send(&sender, 8, 50, 60);
@@ -166,9 +166,9 @@ fn where_the_driver_refuses_the_kernel_stands_in() {
     on_a_pair(3600, |links| {
         let sender = packets(links, "there");
         let mut source = captured("here", MEMORY).unwrap();
-        let told = source.told();
-        assert_eq!(told.values[0], ("xdp_native", 0.0));
-        let warning = told.warning.unwrap();
+        let reported = source.reported();
+        assert_eq!(reported.values[0], ("xdp_native", 0.0));
+        let warning = reported.warning.unwrap();
         assert!(warning.starts_with("here: its driver takes no XDP program"), "{warning}");
         send(&sender, 7, 20, 3614);
         assert_eq!(taken(&mut *source, 20)[19], frame(7, 19, 3614));

@@ -34,7 +34,7 @@ const EVENT_IDX: u64 = 1 << 29;
 const PROTOCOL: u64 = 1 << 30;
 const VERSION_1: u64 = 1 << 32;
 
-/// What a TAP is told of a guest that takes frames as they are (linux/if_tun.h), by the guest's feature.
+/// What a TAP is set to for a guest that takes frames as they are (linux/if_tun.h), by the guest's feature.
 const TAP_OFFLOADS: [(u64, libc::c_ulong); 5] =
     [(GUEST_CSUM, 1), (GUEST_TSO4, 2), (GUEST_TSO6, 4), (GUEST_ECN, 8), (GUEST_UFO, 16)];
 
@@ -55,7 +55,7 @@ const LONGEST: usize = LONG_HEADER + 65535 + 18;
 pub struct Card {
     socket: UnixStream,
     counters: Counters,
-    /// The guest is never to tell: it is looked after anyway.
+    /// The guest is never to notify: it is looked after anyway.
     spares_kicks: bool,
     offered: u64,
     features: u64,
@@ -127,7 +127,7 @@ impl Card {
         for tap in &taps {
             fcntl_setfl(tap, fcntl_getfl(tap)? | OFlags::NONBLOCK)?;
         }
-        if taps.iter().all(|tap| tell_tap(tap, TUNSETOFFLOAD, 1 | 16).is_ok()) {
+        if taps.iter().all(|tap| set_tap(tap, TUNSETOFFLOAD, 1 | 16).is_ok()) {
             offered |= GUEST_UFO | HOST_UFO;
         }
         let pairs = taps.into_iter().map(Pair::new).collect();
@@ -196,12 +196,12 @@ impl Card {
     fn set_features(&mut self, features: u64) -> Result<()> {
         ensure!(features & !self.offered == 0, "its VMM took features that were not offered");
         self.features = features;
-        let told = TAP_OFFLOADS.iter().filter(|(feature, _)| features & feature != 0);
-        let offloads = told.fold(0, |all, (_, offload)| all | offload);
+        let notified = TAP_OFFLOADS.iter().filter(|(feature, _)| features & feature != 0);
+        let offloads = notified.fold(0, |all, (_, offload)| all | offload);
         let header = self.header() as libc::c_int;
         for pair in &self.pairs {
-            tell_tap(&pair.tap, TUNSETOFFLOAD, offloads).context("the TAP's offloads")?;
-            tell_tap(&pair.tap, TUNSETVNETHDRSZ, (&raw const header).addr() as libc::c_ulong)
+            set_tap(&pair.tap, TUNSETOFFLOAD, offloads).context("the TAP's offloads")?;
+            set_tap(&pair.tap, TUNSETVNETHDRSZ, (&raw const header).addr() as libc::c_ulong)
                 .context("the TAP's header")?;
         }
         Ok(())
@@ -254,7 +254,7 @@ impl Card {
         Ok(())
     }
 
-    /// Moves at most so many frames of each queue each way, and tells how many were there.
+    /// Moves at most so many frames of each queue each way, and returns how many were there.
     ///
     /// # Errors
     /// The guest leads to where nobody may go, or the TAP is gone.
@@ -271,7 +271,7 @@ impl Card {
         Ok(moved)
     }
 
-    /// Has the guest tell when there is work again; true where there is already.
+    /// Has the guest notify when there is work again; true where there is already.
     pub fn arm(&mut self) -> Result<bool> {
         self.pairs.iter_mut().try_fold(false, |ready, pair| Ok(pair.arm()? || ready))
     }
@@ -342,7 +342,7 @@ impl Pair {
         }
         if count > 0 {
             ring.publish(count);
-            self.outward.tell(counters)?;
+            self.outward.notify(counters)?;
         }
         Ok(u32::from(count))
     }
@@ -383,23 +383,23 @@ impl Pair {
             moved += 1;
         }
         if moved > 0 {
-            self.inward.tell(counters)?;
+            self.inward.notify(counters)?;
         }
         Ok(moved)
     }
 }
 
 impl Queue {
-    /// Tells the guest of what was used, if it wants to be told.
-    fn tell(&mut self, counters: &Counters) -> Result<()> {
+    /// Notifies the guest of what was used, if it wants that.
+    fn notify(&mut self, counters: &Counters) -> Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
-        if ring.is_to_be_told()
+        if ring.wants_notification()
             && let Some(call) = &self.call
         {
             match rustix::io::write(call, &1u64.to_ne_bytes()) {
                 // That it has not taken notice of so many before will do.
                 Ok(_) | Err(Errno::AGAIN) => counters.add(Count::Calls, 1),
-                Err(error) => bail!("its VMM cannot be told of frames ({error})"),
+                Err(error) => bail!("its VMM cannot be notified of frames ({error})"),
             }
         }
         Ok(())
@@ -493,7 +493,7 @@ fn outcome(result: libc::ssize_t) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| last())
 }
 
-fn tell_tap(tap: &OwnedFd, what: libc::Ioctl, value: libc::c_ulong) -> Result<(), Errno> {
+fn set_tap(tap: &OwnedFd, what: libc::Ioctl, value: libc::c_ulong) -> Result<(), Errno> {
     // SAFETY: the one takes a number, the other the address of one that the caller holds.
     outcome(unsafe { libc::ioctl(tap.as_raw_fd(), what, value) } as libc::ssize_t).map(|_| ())
 }
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_gave_too_little_room_tells_of_more_also_where_some_is_left() {
+    fn a_guest_that_gave_too_little_room_reports_of_more_also_where_some_is_left() {
         let (mut guest, (mut pair, _wire)) = (Guest::new(), pair());
         let counters = Counters::new(page().unwrap()).unwrap();
         pair.inward.ring = Some(guest.ring(true));
@@ -563,7 +563,7 @@ mod tests {
             let moved = pair.receive(&guest.memory, &counters, 8, LONG_HEADER, true).unwrap();
             assert_eq!((moved, pair.starved), (0, true));
             assert!(!pair.arm().unwrap(), "all of it was looked at");
-            // It has to tell of the next one.
+            // It has to notify of the next one.
             let event = guest.short(USED_RING + 4 + 8 * u64::from(SIZE));
             assert!(is_passed(event, given + 1, given), "{event} after {given}");
         }

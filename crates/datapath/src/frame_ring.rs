@@ -1,4 +1,4 @@
-//! A ring of frames in memory that two machines share: one writes, one reads, and neither has a way to tell the
+//! A ring of frames in memory that two machines share: one writes, one reads, and neither has a way to notify the
 //! other but that memory.
 //!
 //! It is words of 64 bits, little-endian as both machines are. A page for who is where, and then frames: a word

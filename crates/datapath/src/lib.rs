@@ -5,7 +5,7 @@
 //!   says; [`card`] joins them with a TAP, and moves frames.
 //! - [`frame_ring`] is a queue of frames in memory that a guest shares with its machine, past any card;
 //!   [`relay`] joins two of them with a packet socket.
-//! - [`serve`] serves cards and relays: sleeping until one is told to, or never sleeping.
+//! - [`serve`] serves cards and relays: sleeping until notified, or never sleeping.
 //! - [`counters`] are what others may know of that meanwhile.
 //!
 //! **What a guest writes is hostile**: it may change at any moment, name any address, and lead in circles.

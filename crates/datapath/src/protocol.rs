@@ -52,7 +52,7 @@ pub enum Said {
         ring: usize,
         next: u16,
     },
-    /// Stop a ring and tell where it stopped.
+    /// Stop a ring and report where it stopped.
     Stop {
         ring: usize,
     },

@@ -56,8 +56,8 @@ pub struct Ring {
     /// Of the available ring, what is looked at next; it has a place in the used one too.
     next: u16,
     published: u16,
-    /// What was published when the guest was told last.
-    told: Option<u16>,
+    /// What was published when the guest was notified last.
+    notified: Option<u16>,
 }
 
 // SAFETY: what the places are in is mapped as long as the ring is there, and shared with others anyway.
@@ -99,8 +99,16 @@ impl Ring {
         let available = Half(find(addresses.available, HEADER + 2 * count + 2, 2)?);
         let used = Half(find(addresses.used, HEADER + USED * count + 2, 4)?);
         let size = size as u16;
-        let mut ring =
-            Ring { size, descriptors, available, used, event_idx, next, published: 0, told: None };
+        let mut ring = Ring {
+            size,
+            descriptors,
+            available,
+            used,
+            event_idx,
+            next,
+            published: 0,
+            notified: None,
+        };
         // What was used before this process had it: the guest has seen that.
         ring.published = ring.used.short(2).load(Ordering::Relaxed);
         Ok(ring)
@@ -123,7 +131,7 @@ impl Ring {
         Ok(waiting)
     }
 
-    /// Follows the chain of the buffer that is so many behind the next one, and adds its parts; tells the
+    /// Follows the chain of the buffer that is so many behind the next one, and adds its parts; returns the
     /// number under which it is given back.
     ///
     /// # Errors
@@ -186,9 +194,9 @@ impl Ring {
         self.used.short(2).store(self.published, Ordering::Release);
     }
 
-    /// Whether the guest wants to be told of what was published since it was told last.
-    pub fn is_to_be_told(&mut self) -> bool {
-        // What was published must be seen by whoever asks not to be told.
+    /// Whether the guest wants a notification of what was published since the last one.
+    pub fn wants_notification(&mut self) -> bool {
+        // What was published must be seen by whoever asks for no notification.
         fence(Ordering::SeqCst);
         if !self.event_idx {
             let flags = self.available.short(0).load(Ordering::Relaxed);
@@ -196,18 +204,18 @@ impl Ring {
         }
         let place = HEADER + 2 * usize::from(self.size);
         let event = self.available.short(place).load(Ordering::Relaxed);
-        match self.told.replace(self.published) {
+        match self.notified.replace(self.published) {
             None => true,
-            Some(told) => is_passed(event, self.published, told),
+            Some(notified) => is_passed(event, self.published, notified),
         }
     }
 
-    /// Has the guest tell when it makes a buffer available behind so many that were looked at and not used
+    /// Has the guest notify when it makes a buffer available behind so many that were looked at and not used
     /// yet; true where it did so meanwhile.
     pub fn ask_for_kicks(&mut self, staged: u16) -> Result<bool> {
         if self.event_idx {
             let place = HEADER + USED * usize::from(self.size);
-            // The guest tells once its index passes this one: one that it has passed is never told of.
+            // The guest notifies once its index passes this one: of one that it has passed there is no notification.
             let event = self.next.wrapping_add(staged);
             self.used.short(place).store(event, Ordering::Relaxed);
         } else {
@@ -218,7 +226,7 @@ impl Ring {
     }
 
     /// Spares the guest the exit: it is looked after anyway. With VIRTIO_F_EVENT_IDX that is so once it
-    /// has told.
+    /// has notified.
     pub fn forbid_kicks(&mut self) {
         if !self.event_idx {
             self.used.short(0).store(NO_NOTIFY, Ordering::Relaxed);
@@ -423,12 +431,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_guest_is_told_and_tells_only_when_asked() {
+    fn a_guest_is_reported_and_reports_only_when_asked() {
         let mut guest = Guest::new();
         let mut ring = guest.ring(false);
-        assert!(ring.is_to_be_told());
+        assert!(ring.wants_notification());
         guest.write(AVAILABLE, &NO_INTERRUPT.to_le_bytes());
-        assert!(!ring.is_to_be_told());
+        assert!(!ring.wants_notification());
         ring.forbid_kicks();
         assert_eq!(guest.short(USED_RING), NO_NOTIFY);
         assert!(!ring.ask_for_kicks(0).unwrap());
@@ -438,13 +446,13 @@ pub(crate) mod tests {
 
         let guest = Guest::new();
         let mut ring = guest.ring(true);
-        assert!(ring.is_to_be_told(), "nobody knows when it was told last");
+        assert!(ring.wants_notification(), "nobody knows when it was notified last");
         let event = AVAILABLE + 4 + 2 * u64::from(SIZE);
         guest.write(event, &1u16.to_le_bytes());
         ring.publish(1);
-        assert!(!ring.is_to_be_told());
+        assert!(!ring.wants_notification());
         ring.publish(1);
-        assert!(ring.is_to_be_told());
+        assert!(ring.wants_notification());
         ring.ask_for_kicks(0).unwrap_err();
         assert_eq!(guest.short(USED_RING + 4 + 8 * u64::from(SIZE)), 2);
     }
@@ -511,7 +519,7 @@ pub(crate) mod tests {
                 }
             }
             ring.publish(ring.waiting().unwrap());
-            ring.is_to_be_told();
+            ring.wants_notification();
             ring.ask_for_kicks(0).unwrap();
         }
     }

@@ -33,7 +33,7 @@ const TURNS: usize = 256;
 
 /// How it is known that there is work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum ServeMode {
     /// Guests and TAPs say so, and nobody looks meanwhile.
     Notified,
     /// By looking, for ever: guests need not say anything.
@@ -157,7 +157,7 @@ fn take_parts(from: &UnixStream) -> Result<Parts> {
 }
 
 /// Serves cards until the socket that they come by ends.
-pub fn serve(cards: OwnedFd, manner: Manner) -> Result<()> {
+pub fn serve(cards: OwnedFd, manner: ServeMode) -> Result<()> {
     let (places, relays) = (Vec::new(), Vec::new());
     let mut server = Server { cards, manner, places, relays };
     let mut is_idle = true;
@@ -166,15 +166,15 @@ pub fn serve(cards: OwnedFd, manner: Manner) -> Result<()> {
             return Ok(());
         }
         is_idle = match manner {
-            Manner::Notified => server.work_until_idle(),
-            Manner::Polling => server.look_for_work(),
+            ServeMode::Notified => server.work_until_idle(),
+            ServeMode::Polling => server.look_for_work(),
         };
     }
 }
 
 struct Server {
     cards: OwnedFd,
-    manner: Manner,
+    manner: ServeMode,
     places: Vec<Place>,
     relays: Vec<RelayPlace>,
 }
@@ -258,7 +258,7 @@ impl Server {
         watch(Speaker::Starter, self.cards.as_fd());
         for (index, place) in self.places.iter().enumerate() {
             watch(Speaker::Vmm(index), place.vmm());
-            if let (Manner::Notified, Place::Served { card, .. }) = (self.manner, place) {
+            if let (ServeMode::Notified, Place::Served { card, .. }) = (self.manner, place) {
                 card.calls_for_work().for_each(|work| watch(Speaker::Work(index), work));
             }
         }
@@ -278,7 +278,7 @@ impl Server {
         Ok(spoken.map(|(speaker, _)| speaker).collect())
     }
 
-    /// Moves frames until there are none, and has guests tell of the next; false where there are more
+    /// Moves frames until there are none, and has guests notify of the next; false where there are more
     /// nevertheless.
     fn work_until_idle(&mut self) -> bool {
         for _ in 0..TURNS {
@@ -323,7 +323,7 @@ impl Server {
         for (index, error) in ended.into_iter().rev() {
             let (Place::Awaited(Handed { status, .. }) | Place::Served { status, .. }) =
                 self.places.remove(index);
-            // Whom it would be told may have gone.
+            // Who would be notified may have gone.
             let _ = File::from(status).write_all(format!("{error:#}").as_bytes());
         }
     }
@@ -369,7 +369,7 @@ impl RelayPlace {
     }
 
     fn say(&mut self, what: &[u8]) {
-        // Whom it would be told may have gone.
+        // Who would be notified may have gone.
         let _ = self.asked.as_mut().map(|asked| asked.by.write_all(what));
     }
 }
@@ -383,7 +383,7 @@ impl Place {
     }
 
     /// Its VMM has something to say.
-    fn hear(&mut self, manner: Manner) -> Result<()> {
+    fn hear(&mut self, manner: ServeMode) -> Result<()> {
         match self {
             Place::Awaited(handed) => {
                 let listener = UnixListener::from(handed.listener.try_clone()?);
@@ -391,7 +391,7 @@ impl Place {
                 let counters = Counters::new(&handed.counters)?;
                 let status = handed.status.try_clone()?;
                 let taps = std::mem::take(&mut handed.taps);
-                let spares_kicks = manner == Manner::Polling;
+                let spares_kicks = manner == ServeMode::Polling;
                 let card = Card::new(socket, taps, counters, spares_kicks)?;
                 *self = Place::Served { card, status };
             }
@@ -433,7 +433,7 @@ mod tests {
         let (cards, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
-        let serving = std::thread::spawn(move || serve(theirs, Manner::Polling));
+        let serving = std::thread::spawn(move || serve(theirs, ServeMode::Polling));
         let directory = std::env::temp_dir().join(format!("relays{}", std::process::id()));
         let listener = UnixListener::bind(&directory).unwrap();
         hand_listener(&cards, &listener.into()).unwrap();

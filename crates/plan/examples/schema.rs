@@ -1,4 +1,4 @@
-//! Prints the JSON Schema of what crosses the seam: `schema/` is made of it, by `python -m tests.protocol`. No
+//! Prints the JSON Schema of what crosses the protocol: `schema/` is made of it, by `python -m tests.protocol`. No
 //! verb of the agent, which would be half a megabyte larger.
 
 use std::error::Error;

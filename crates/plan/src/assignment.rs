@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Task;
 
-/// What a task's process is told to do.
+/// What a task's process is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assignment {

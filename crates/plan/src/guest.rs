@@ -188,7 +188,7 @@ pub enum Datapath {
     Qemu,
     /// The machine's kernel (vhost-net).
     Vhost,
-    /// A process of the guest's own beside its VMM, which sleeps until it is told.
+    /// A process of the guest's own beside its VMM, which sleeps until it is notified.
     VhostUser,
     /// One process for all guests of the bench that have this, which never sleeps.
     Sidecore,

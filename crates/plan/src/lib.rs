@@ -1,4 +1,4 @@
-//! The seam between the controller and the agent: a **plan** goes in, **records** come out.
+//! The protocol between the controller and the agent: a **plan** goes in, **records** come out.
 //!
 //! Both are JSON, one object a line. The controller writes [`Step`]s; the host agent carries them
 //! out, hands [`Order`]s to the agents of its nodes, and emits [`Record`]s. The same types serve

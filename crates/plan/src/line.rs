@@ -1,4 +1,4 @@
-//! How what crosses the seam is written: one JSON object a line.
+//! How what crosses the protocol is written: one JSON object a line.
 //!
 //! The code that reads and writes them is made here, once, and not wherever somebody does so: it is a
 //! sixth of the agent, and needs to be small rather than quick.

@@ -1,5 +1,5 @@
 //! What the host agent says to the agent of a node. Each order is answered by one `done` record
-//! with its number; what it brings about is told by other records before that.
+//! with its number; what it brings about is reported by other records before that.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;

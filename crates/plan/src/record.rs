@@ -1,4 +1,4 @@
-//! What an agent tells. One record a line; the host agent adds nothing to its nodes' records but
+//! What an agent reports. One record a line; the host agent adds nothing to its nodes' records but
 //! checks that they name themselves.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub enum Record {
         error: Option<String>,
         lost: Option<String>,
     },
-    /// One interval of a stream, told by the end that counts.
+    /// One interval of a stream, reported by the end that counts.
     Interval(Interval),
     /// How a task ended.
     #[cfg_attr(feature = "schema", schemars(title = "TaskResult"))]
@@ -88,7 +88,7 @@ pub enum Record {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// Empty until the agent has been told its name.
+    /// Empty until the agent knows its name.
     pub node: String,
     pub protocol: u32,
     pub agent: String,

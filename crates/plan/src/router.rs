@@ -41,8 +41,8 @@ pub struct Router {
 pub struct Daemon {
     /// The program as the node sees it, after its loader where it is not installed.
     pub argv: Vec<String>,
-    /// Interfaces behind which the other routers are. Networks of the other interfaces are told to
-    /// them; nobody is heard there.
+    /// Interfaces behind which the other routers are. Networks of the other interfaces are announced
+    /// to them; nobody is heard there.
     pub neighbours: Vec<String>,
 }
 

@@ -24,7 +24,7 @@ pub struct Task {
     /// CPUs to bind to, counted from 0 among those that the node may use; none means all of them.
     #[serde(default)]
     pub cpus: Vec<u32>,
-    /// Passed on with what the task tells; nothing is done by it.
+    /// Passed on with what the task reports; nothing is done by it.
     #[serde(default)]
     pub purpose: Option<Purpose>,
     pub workload: Workload,
@@ -113,7 +113,7 @@ pub struct Command {
     pub tty: bool,
 }
 
-/// A program that others speak with. Says `ready` once it listens; ends when told to, and not before.
+/// A program that others speak with. Says `ready` once it listens; ends when asked to, and not before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -195,7 +195,7 @@ pub struct StreamSend {
     pub dscp: Option<u8>,
 }
 
-/// Listens, says `ready`, counts what arrives; ends when told to.
+/// Listens, says `ready`, counts what arrives; ends when asked to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -216,7 +216,7 @@ pub struct StreamReceive {
     pub interval_s: f64,
     #[serde(default)]
     pub omit_s: f64,
-    /// Given where gaps between messages and their jitter are to be told, over UDP: one of a flow is sent
+    /// Given where gaps between messages and their jitter are to be reported, over UDP: one of a flow is sent
     /// each so many ns.
     #[serde(default)]
     pub every_ns: Option<f64>,
@@ -268,13 +268,13 @@ pub struct PingRequest {
     pub dscp: Option<u8>,
 }
 
-/// Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel itself.
+/// Answers UDP or TCP requests, or frames, until asked to stop. ICMP is answered by the kernel itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PingReply {
     pub protocol: PingProtocol,
-    /// Address and port; for frames the address alone, which tells the interface.
+    /// Address and port; for frames the address alone, which gives the interface.
     pub on: String,
     /// Largest request that is answered, in bytes.
     #[serde(default = "default_ping_message")]
@@ -346,7 +346,7 @@ pub struct Cpuid {
     pub count: u64,
 }
 
-/// Writes every block of a span of its node's disk, makes that durable, says `ready`; ends when told to.
+/// Writes every block of a span of its node's disk, makes that durable, says `ready`; ends when asked to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -472,7 +472,7 @@ pub enum FrameVia {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameSend {
-    /// IP address of who receives them: its neighbour table tells the MAC address that they are sent to.
+    /// IP address of who receives them: its neighbour table has the MAC address that they are sent to.
     pub to: String,
     /// To the memory that the receiver, a guest, shares with its machine, past its card.
     #[serde(default)]
@@ -494,12 +494,12 @@ pub struct FrameSend {
     pub omit_s: f64,
 }
 
-/// Says `ready`, counts what arrives of a session; ends when told to.
+/// Says `ready`, counts what arrives of a session; ends when asked to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameCapture {
-    /// IP address of its own, which tells the interface.
+    /// IP address of its own, which gives the interface.
     pub on: String,
     pub via: FrameVia,
     pub session: u32,
@@ -514,7 +514,7 @@ pub struct FrameCapture {
 }
 
 /// Says `ready`, writes a guest's frames of a session into the memory that it shares with its machine; ends
-/// when told to. On the node that has the guest's bridge.
+/// when asked to. On the node that has the guest's bridge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -529,7 +529,7 @@ pub struct FrameFeed {
 }
 
 /// Says `ready`, moves frames between a guest's bridge and the memory that the guest shares with its machine,
-/// both ways, past the guest's card; ends when told to. On the node that has the bridge. Where a core polls for
+/// both ways, past the guest's card; ends when asked to. On the node that has the bridge. Where a core polls for
 /// the guest's card, that core does it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -19,13 +19,13 @@ pub struct Thread {
     core: Option<Box<Core>>,
     pub instructions: u64,
     /// Accesses that the progress file knows of.
-    told: u64,
+    reported: u64,
 }
 
 impl Thread {
     /// Of a thread that has not begun: its first access makes its core.
     pub const fn new() -> Self {
-        Self { core: None, instructions: 0, told: 0 }
+        Self { core: None, instructions: 0, reported: 0 }
     }
 
     #[inline(always)]
@@ -47,8 +47,8 @@ impl Thread {
         let Some(core) = &mut self.core else { return };
         let session = Session::get();
         core.walk(&mut session.shared());
-        session.progress.fetch_add(core.accesses() - self.told, Ordering::Relaxed);
-        self.told = core.accesses();
+        session.progress.fetch_add(core.accesses() - self.reported, Ordering::Relaxed);
+        self.reported = core.accesses();
     }
 }
 

@@ -56,7 +56,7 @@ def compare(
     native, which sees smaller changes: a busier machine makes both slower.
     """
     from hypertare.base.errors import UndecidedError, WorseError
-    from hypertare.findings import unlike_work
+    from hypertare.findings import workload_mismatch
     from hypertare.findings.compare import Gate
     from hypertare.findings.compare import compare as compare_runs
     from hypertare.findings.summarise import read
@@ -66,7 +66,7 @@ def compare(
     least = _share(threshold)
     a, b = read(kept.find(run_a)), read(kept.find(run_b))
     if not force:
-        unlike_work.refuse(a.meta, b.meta)
+        workload_mismatch.refuse(a.meta, b.meta)
     refuse_unknown(response or [], a.responses, "--response")
     refuse_unknown(on or [], a.meta.platforms, "--on")
     gate = Gate(tuple(response or ()), tuple(on or ()))

@@ -74,7 +74,7 @@ def history(
 def _of_same_work(last: Path, meta: Meta) -> tuple[list[Past], list[str]]:
     """The runs, the first one first, and the names of those that did other work or did not end."""
     from hypertare.base.errors import HypertareError
-    from hypertare.findings import unlike_work
+    from hypertare.findings import workload_mismatch
     from hypertare.findings.history import Past
     from hypertare.runs import kept
     from hypertare.runs.store import Store
@@ -84,7 +84,7 @@ def _of_same_work(last: Path, meta: Meta) -> tuple[list[Past], list[str]]:
     for folder in folders:
         try:
             with Store.open(folder) as store:
-                is_same = unlike_work.is_same(store.meta, meta)
+                is_same = workload_mismatch.is_same(store.meta, meta)
             summary = _summary(folder) if is_same else None
         except HypertareError:
             summary = None

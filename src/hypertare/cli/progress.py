@@ -46,7 +46,7 @@ class Watch:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         if self._bar is None:
             _line(text)
         else:

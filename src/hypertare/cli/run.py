@@ -29,8 +29,8 @@ _SPARE = 1.5
 if TYPE_CHECKING:
     from hypertare.base.errors import HypertareError
     from hypertare.engine.ending import Ended
-    from hypertare.engine.manner import Manner
     from hypertare.engine.prepare import Prepared
+    from hypertare.engine.run_options import RunOptions
     from hypertare.report.model import Report
     from hypertare.search.plan import SearchPlan
     from hypertare.study import StudyFile
@@ -92,11 +92,11 @@ def run(
     from hypertare.base import loading, paths
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
-    from hypertare.engine.manner import Manner
+    from hypertare.engine.machine_resources import resources
     from hypertare.engine.new_run import new_folder
     from hypertare.engine.prepare import prepare
+    from hypertare.engine.run_options import RunOptions
     from hypertare.engine.session import carry_out
-    from hypertare.engine.surroundings import surroundings
     from hypertare.machines.host.needs import Permissions
     from hypertare.runs.store import Store
 
@@ -108,22 +108,24 @@ def run(
         file.override(set_ or [], quick)
     prepared = prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = Manner(jobs, fresh, allow, cluster).checked(prepared)
+    run_options = RunOptions(jobs, fresh, allow, cluster).checked(prepared)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
-        show_design(prepared, json, manner)
+        show_design(prepared, json, run_options)
         return
-    with manner.connected(say) as manner, Watch(prepared.study) as watch:
-        on = surroundings(prepared, watch.tell, allow)
+    with run_options.connected(say) as run_options, Watch(prepared.study) as watch:
+        on = resources(prepared, watch.notify, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)
-        ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner, asked=asked)
+        ended = carry_out(
+            prepared, on, folder, watch, resume=resume, run_options=run_options, asked=asked
+        )
     finish(folder, ended, json=outputs.STDOUT if json else None)
 
 
 def say(text: str) -> None:
-    """What a person should know of a run's surroundings."""
+    """What a person should know of a run's resources."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -207,8 +209,8 @@ def finish(
     from hypertare.report.terminal import show
 
     found = load(folder, ended.summary)
-    told = not outputs.is_stdout(json) and not outputs.is_stdout(html)
-    if told:
+    is_shown = not outputs.is_stdout(json) and not outputs.is_stdout(html)
+    if is_shown:
         show(found)
     if outputs.is_stdout(json):
         print(found.summary.model_dump_json(indent=2), flush=True)
@@ -224,7 +226,7 @@ def finish(
     elif html is not None:
         with writing(html):
             shutil.copyfile(report, html)
-    if told:
+    if is_shown:
         print(f"\nreport: {html or report}")
     if ended.interrupted:
         print(
@@ -232,10 +234,10 @@ def finish(
             file=sys.stderr,
         )
         raise typer.Exit(130)
-    _require_results(found, folder, told=told)
+    _require_results(found, folder, is_shown=is_shown)
 
 
-def _require_results(found: Report, folder: Path, *, told: bool) -> None:
+def _require_results(found: Report, folder: Path, *, is_shown: bool) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
     from hypertare.base.errors import HypertareError
 
@@ -249,7 +251,7 @@ def _require_results(found: Report, folder: Path, *, told: bool) -> None:
             raise _too_short(found, missing)
         failed = {failure.platform for failure in found.failures}
         do = f"`hypertare report {folder}` shows what there is."
-        if told and failed.issuperset(missing):
+        if is_shown and failed.issuperset(missing):
             do = "The reasons stand above, with the last console lines in the report."
         raise HypertareError(f"No trial succeeded on {' and '.join(missing)}.", do)
 
@@ -270,7 +272,7 @@ def _too_short(found: Report, missing: Sequence[str]) -> HypertareError:
     )
 
 
-def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None) -> None:
+def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | None = None) -> None:
     """Prints cells, order and expected time; of an emulated machine also how many boots."""
     import json as json_module
 
@@ -280,7 +282,7 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
-    jobs = (manner and manner.jobs) or 1
+    jobs = (run_options and run_options.jobs) or 1
     if study.machine_kind.boots_whole_pcs:
         from hypertare.engine.expected import expected_boots, expected_boots_s
 

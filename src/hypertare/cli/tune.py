@@ -170,9 +170,9 @@ def tune(
     from hypertare.cli import tune_over
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
-    from hypertare.engine.manner import Manner
+    from hypertare.engine.machine_resources import resources
     from hypertare.engine.new_run import new_folder
-    from hypertare.engine.surroundings import surroundings
+    from hypertare.engine.run_options import RunOptions
     from hypertare.machines.host.needs import Permissions
     from hypertare.report.tuning import show
     from hypertare.runs import kept
@@ -185,7 +185,7 @@ def tune(
     def go_over(sweep: Sweep, folder: Path | None) -> None:
         first = sweep.parts[0].prepared.run
         allow = Permissions(allow_module_reload, allow_huge_pages)
-        checked = Manner(jobs, fresh, allow, cluster).checked(first)
+        checked = RunOptions(jobs, fresh, allow, cluster).checked(first)
         if dry_run:
             tune_over.show_plan(sweep, json)
             return
@@ -239,17 +239,17 @@ def tune(
         _refuse_without_over(confirm)
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = Manner(jobs, fresh, allow, cluster).checked(prepared.run)
+    run_options = RunOptions(jobs, fresh, allow, cluster).checked(prepared.run)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
         show_space(prepared, json)
         return
-    with manner.connected(say) as manner, Watch(prepared.run.study) as watch:
-        on = surroundings(prepared.run, watch.tell, allow)
+    with run_options.connected(say) as run_options, Watch(prepared.run.study) as watch:
+        on = resources(prepared.run, watch.notify, allow)
         tuning.check_machine(prepared, on)
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
-        found = tuning.carry_out(prepared, on, folder, watch, manner, resume=resume)
+        found = tuning.carry_out(prepared, on, folder, watch, run_options, resume=resume)
     if found is None:
         print(
             f"hypertare: interrupted, so nothing is recommended; what was measured is kept: "

@@ -12,8 +12,8 @@ from hypertare.base.units import human_duration
 from hypertare.base.words import level_text
 
 if TYPE_CHECKING:
-    from hypertare.design.planner import Surroundings
-    from hypertare.engine.manner import Manner
+    from hypertare.design.planner import MachineResources
+    from hypertare.engine.run_options import RunOptions
     from hypertare.findings.tuning_over import AtLevel, TuningOver
     from hypertare.tune.over import Part, Sweep
 
@@ -62,7 +62,7 @@ def _about_confirmation(sweep: Sweep) -> str:
     return f"confirms what the law says of {place}: at most {sweep.confirm_trials} trials"
 
 
-def run(sweep: Sweep, folder: Path, manner: Manner, json: bool) -> None:
+def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None:
     """Tunes each level, prints what was found and writes the reports.
 
     Raises:
@@ -70,13 +70,13 @@ def run(sweep: Sweep, folder: Path, manner: Manner, json: bool) -> None:
         Exit: Ctrl-C came first.
     """
     from hypertare.cli.progress import Watch
-    from hypertare.engine.surroundings import surroundings
+    from hypertare.engine.machine_resources import resources
     from hypertare.report.tuning_html import write
     from hypertare.tune import over, session
 
-    def look(part: Part) -> Surroundings:
+    def look(part: Part) -> MachineResources:
         with Watch(part.prepared.run.study) as watch:
-            on = surroundings(part.prepared.run, watch.tell, manner.allow)
+            on = resources(part.prepared.run, watch.notify, run_options.allow)
         session.check_machine(part.prepared, on)
         return on
 
@@ -89,7 +89,7 @@ def run(sweep: Sweep, folder: Path, manner: Manner, json: bool) -> None:
 
     # The machine is asked for every level before the first is begun.
     on = [look(part) for part in sweep.every]
-    found = over.carry_out(sweep, on, folder, Watch, manner, done)
+    found = over.carry_out(sweep, on, folder, Watch, run_options, done)
     if not found.complete:
         print(
             "hypertare: interrupted; what was measured is kept: "

@@ -83,7 +83,7 @@ def walk(
     options = Options(_positive(cycles_per_instruction), _share(cache_share))
     outputs.check(json=json)
     with _Meter() as meter:
-        summary = run(command, chosen, options, meter.tell)
+        summary = run(command, chosen, options, meter.report)
     show(summary, Console(stderr=True, width=None if sys.stderr.isatty() else 110))
     if json is not None:
         outputs.put(summary.model_dump_json(indent=2), json)
@@ -128,7 +128,7 @@ class _Meter:
     def __init__(self) -> None:
         self._shown = False
 
-    def tell(self, accesses: int, seconds: float) -> None:
+    def report(self, accesses: int, seconds: float) -> None:
         if sys.stderr.isatty():
             self._shown = True
             text = f"\r{accesses / 1e6:,.0f} M accesses, {seconds:.0f} s "

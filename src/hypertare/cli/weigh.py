@@ -276,11 +276,11 @@ def weigh(
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import FINISHED_WITH, finish, show_design
-    from hypertare.engine.manner import Manner
+    from hypertare.engine.machine_resources import resources as resources_of
     from hypertare.engine.new_run import new_folder
     from hypertare.engine.prepare import prepare as prepared_of
+    from hypertare.engine.run_options import RunOptions
     from hypertare.engine.session import carry_out
-    from hypertare.engine.surroundings import surroundings as surroundings_of
     from hypertare.machines.host.needs import Permissions
     from hypertare.runs.store import Store
 
@@ -343,20 +343,20 @@ def weigh(
     try:
         prepared = prepared_of(file, seed)
         allow = Permissions(allow_module_reload, allow_huge_pages)
-        manner = Manner(allow=allow).checked(prepared)
+        run_options = RunOptions(allow=allow).checked(prepared)
     except InputError as error:
         raise InputError(_as_options(error.what), error.do and _as_options(error.do)) from None
     outputs.check(json=json, html=html)
     if out is not None:
         Store.check_vacant(out)
     if dry_run:
-        show_design(prepared, outputs.is_stdout(json), manner)
+        show_design(prepared, outputs.is_stdout(json), run_options)
         return
     with Watch(prepared.study) as watch:
-        on_machine = surroundings_of(prepared, watch.tell, allow)
+        on_machine = resources_of(prepared, watch.notify, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
         loading.later(*FINISHED_WITH)
-        ended = carry_out(prepared, on_machine, folder, watch, manner=manner, asked=asked)
+        ended = carry_out(prepared, on_machine, folder, watch, run_options=run_options, asked=asked)
     if log:
         from hypertare.runs import outputs as printed
 
@@ -447,8 +447,8 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
     made = [words] if as_it_is else [[word] for word in words]
     for parameter in parameters:
         made = _with_values(made, parameter)
-    told = [shlex.join(command) if as_it_is else command[0] for command in made]
-    twice = next((one for place, one in enumerate(told) if one in told[:place]), None)
+    names = [shlex.join(command) if as_it_is else command[0] for command in made]
+    twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
     if twice is not None:
         from hypertare.base.errors import InputError
 
@@ -456,7 +456,7 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
             f"The command `{twice}` is given twice: what is compared must differ in something.",
             f"How much it differs from itself: '{twice}' '{twice} # again'.",
         )
-    return list(told)
+    return list(names)
 
 
 def _refuse_arguments(words: Sequence[str]) -> None:

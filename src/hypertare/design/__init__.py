@@ -1,1 +1,1 @@
-"""Which trials a study has, in which order, and what the agent is told to do for each. Pure."""
+"""Which trials a study has, in which order, and what the agent does for each. Pure."""

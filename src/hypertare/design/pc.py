@@ -151,7 +151,7 @@ def make(
 
 BURST_S = 2e-3
 MOST_FRAMES = 8
-"""Of a burst: what a NIC that moderates its interrupts would tell its machine of at once."""
+"""Of a burst: what a NIC that moderates its interrupts would report to its machine at once."""
 
 
 def _line(study: Study) -> Line | None:

@@ -31,7 +31,7 @@ _ROUTER, _END = 1, 2
 class Network:
     """One side of a router, as one platform's nodes are addressed there.
 
-    `router` counts from 1. `way` tells the platforms on the same link apart.
+    `router` counts from 1. `way` distinguishes the platforms on the same link.
     """
 
     router: int
@@ -148,7 +148,7 @@ def core_interface(router: int, way: int = 0, nic: Nic | None = None) -> plan.In
 
 
 def speaking_ospf(router: plan.Node, core: plan.Interface, argv: Sequence[str]) -> plan.Node:
-    """The same router with a daemon that tells its networks on the core link, and learns the others'."""
+    """The same router with a daemon that announces its networks on the core link and learns the others'."""
     assert router.router is not None
     daemon = plan.Daemon(argv=tuple(argv), neighbours=(core.name,))
     return router.model_copy(

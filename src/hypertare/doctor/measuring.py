@@ -18,7 +18,7 @@ def perf_events(host: Host) -> Finding:
     return Finding(
         "perf_events",
         "info",
-        f"the CPU's counters do not count: {tried.said}; costs are told in time alone",
+        f"the CPU's counters do not count: {tried.said}; costs are given in time alone",
         "in a virtual machine: let its hypervisor pass the PMU on (QEMU: -cpu host,pmu=on)",
     )
 

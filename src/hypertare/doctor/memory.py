@@ -64,7 +64,9 @@ def paging(host: Host) -> Finding:
     if module is None:
         return Finding("paging", "info", f"no page tables of guests: {kvm.why_missing(host)}")
     if module.paging is None:
-        return Finding("paging", "info", f"{module.name} does not tell which page tables it gives")
+        return Finding(
+            "paging", "info", f"{module.name} does not report which page tables it gives"
+        )
     what = f"guests under KVM have {module.paging} page tables ({module.described})"
     if module.paging == "nested":
         return Finding("paging", "ok", what)

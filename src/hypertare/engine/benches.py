@@ -13,9 +13,9 @@ from hypertare.base import interrupt
 from hypertare.design import planner
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.notes import Notes
-from hypertare.machines.batch import Place, Told
-from hypertare.machines.others import Others
+from hypertare.engine.trial_recorder import TrialRecorder
+from hypertare.machines.background_load import BackgroundLoad
+from hypertare.machines.batch import Place, TrialRecords
 from hypertare.protocol import plan
 from hypertare.protocol.phase import REACH
 from hypertare.protocol.records import BenchReady, Record, TaskResult, TrialEnd
@@ -52,16 +52,16 @@ class Benches:
     def __init__(
         self,
         machine: Machine,
-        notes: Notes,
-        on: planner.Surroundings,
+        recorder: TrialRecorder,
+        on: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.machine = machine
-        self.notes = notes
+        self.recorder = recorder
         self.on = on
         self.clock = clock
-        self.others = Others(
-            notes.journal.add_other_programs, machine.proc, beside=machine.processes
+        self.others = BackgroundLoad(
+            recorder.journal.add_other_programs, machine.proc, beside=machine.processes
         )
         self.plot: Plot | None = None
         self.lost = False
@@ -69,13 +69,13 @@ class Benches:
 
     def make(self, plot: Plot, boot: int) -> NotMade | None:
         """Makes the bench of a plot, where none stands."""
-        file = self.notes.file
+        file = self.recorder.file
         study = file.cell(plot.levels)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
         self._plans.clear()
         bench = planner.make_bench(study, plot, cells, self.on)
         records = self.machine.make_bench(bench, planner.boot_limit_s(study))
-        self.notes.bench(boot, records)
+        self.recorder.bench(boot, records)
         ready = records[-1]
         assert isinstance(ready, BenchReady)
         if ready.error is not None:
@@ -109,11 +109,11 @@ class Benches:
                 for phase in trial.phases
             )
             trial = trial.model_copy(update={"phases": tuple(shorter)})
-        self.notes.observer.begin(place.planned)
+        self.recorder.observer.begin(place.planned)
         began = self.clock()
         records = self.machine.run(trial)
         seconds = self.clock() - began
-        self.notes.pass_on(records)
+        self.recorder.pass_on(records)
         end = records[-1]
         assert isinstance(end, TrialEnd)
         self.lost = end.lost is not None or _is_cut_off(records)
@@ -122,7 +122,7 @@ class Benches:
             error = (
                 f"{error}; the run's time limit leaves it no more (--time-limit, design.time_limit)"
             )
-        return self.notes.trial(Told(place, tuple(records), error, seconds))
+        return self.recorder.trial(TrialRecords(place, tuple(records), error, seconds))
 
     def _plan(self, place: Place, plot: Plot) -> plan.Trial:
         """A trial's plan; on a bench that stands, those of a cell differ in their numbers alone."""
@@ -133,7 +133,7 @@ class Benches:
         if key not in self._plans:
             self._plans[key] = planner.make_trial(
                 planned.id,
-                self.notes.file.cell(place.levels),
+                self.recorder.file.cell(place.levels),
                 planned.workload,
                 place.variant,
                 plot,
@@ -144,14 +144,14 @@ class Benches:
 
     def fail(self, place: Place, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
         """A trial that could not begin."""
-        return self.notes.trial(Told(place, tuple(records), error, 0.0))
+        return self.recorder.trial(TrialRecords(place, tuple(records), error, 0.0))
 
     def down(self) -> None:
         """Removes the bench, where one stands."""
         self.others.flush()
         if self.plot is not None:
             self.plot, self.lost = None, False
-            self.notes.pass_on(self.machine.teardown())
+            self.recorder.pass_on(self.machine.teardown())
 
 
 def _under_test(bench: plan.Bench, plot: Plot) -> frozenset[int]:

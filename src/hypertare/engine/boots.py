@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Protocol
 
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.notes import Notes
+from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place
 from hypertare.machines.emulated import Output
@@ -22,11 +22,11 @@ class BatchMachine(Protocol):
 
 
 class Boots:
-    """Runs batches and writes down what they told, in the order in which they were asked for."""
+    """Runs batches and writes down their records, in the order in which they were asked for."""
 
-    def __init__(self, machine: BatchMachine, notes: Notes) -> None:
+    def __init__(self, machine: BatchMachine, recorder: TrialRecorder) -> None:
         self.machine = machine
-        self.notes = notes
+        self.recorder = recorder
 
     @property
     def jobs(self) -> int:
@@ -44,20 +44,20 @@ class Boots:
         bench_known: bool = False,
         stored: Callable[[Place], FinishedTrial | None] = lambda _: None,
     ) -> Iterator[tuple[Place, FinishedTrial]]:
-        """Writes down what a boot told, trial by trial.
+        """Writes down the records of a boot, trial by trial.
 
         Args:
             batch: what was asked for.
             output: what came out.
-            bench_known: what its bench told is in the journal already.
+            bench_known: the records of its bench are in the journal already.
             stored: trials that are in the journal already.
         """
-        bench, trials = batches.tell(batch, output)
+        bench, trials = batches.records_of(batch, output)
         if bench_known:
-            self.notes.pass_on(bench)
+            self.recorder.pass_on(bench)
         else:
-            self.notes.bench(batch.boot, bench)
-        for told in trials:
-            self.notes.pass_on(told.records)
-            known = stored(told.place)
-            yield told.place, known or self.notes.trial(told, output.fingerprint)
+            self.recorder.bench(batch.boot, bench)
+        for ended in trials:
+            self.recorder.pass_on(ended.records)
+            known = stored(ended.place)
+            yield ended.place, known or self.recorder.trial(ended, output.fingerprint)

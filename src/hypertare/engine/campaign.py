@@ -15,10 +15,10 @@ from hypertare.design import planner
 from hypertare.design.design import Design, Plot
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, Machine, NotMade
+from hypertare.engine.cell_tracker import CellTracker, Key, place_of
 from hypertare.engine.expected import bench_s, visits
-from hypertare.engine.notes import Journal, Notes, Observer
 from hypertare.engine.numbers import Numbers
-from hypertare.engine.open_cells import Key, OpenCells, place_of
+from hypertare.engine.trial_recorder import Journal, Observer, TrialRecorder
 from hypertare.machines.batch import Place
 from hypertare.study import Study, StudyFile
 
@@ -38,16 +38,16 @@ class Campaign:
         machine: Machine,
         journal: Journal,
         observer: Observer,
-        surroundings: planner.Surroundings,
+        resources: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.study = study
         self.design = design
         self.observer = observer
         self.clock = clock
-        self.notes = Notes(file, journal, observer)
-        self.benches = Benches(machine, self.notes, surroundings, clock)
-        self.cells = OpenCells(study, design, self.notes.warn)
+        self.recorder = TrialRecorder(file, journal, observer)
+        self.benches = Benches(machine, self.recorder, resources, clock)
+        self.cells = CellTracker(study, design, self.recorder.warn)
         stored = [trial for trial in journal.trials() if trial.planned.of_cell]
         self.numbers = Numbers.after(trial.planned for trial in stored)
         self.cells.resume(stored)

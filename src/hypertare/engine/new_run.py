@@ -9,7 +9,7 @@ from pathlib import Path
 from hypertare import __version__
 from hypertare.base.errors import MachineError
 from hypertare.design import planner
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.doctor import quick
 from hypertare.engine.prepare import Prepared, on_users_xen
 from hypertare.engine.runners.registry import runner_of
@@ -19,7 +19,9 @@ from hypertare.study import BASELINE
 from hypertare.workloads.responses import of_clock, of_workload
 
 
-def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | None = None) -> Store:
+def create(
+    prepared: Prepared, on: MachineResources, folder: Path, asked: Asked | None = None
+) -> Store:
     """Starts the file of a run in its directory; `asked` are programs that were asked before."""
     study = prepared.study
     runner = runner_of(study.machine_kind)

@@ -15,7 +15,7 @@ from hypertare.base.units import human_size
 from hypertare.base.words import is_text
 from hypertare.design import pc
 from hypertare.design.design import Design, make
-from hypertare.design.planner import Surroundings, files_memory, sut_cpus
+from hypertare.design.planner import MachineResources, files_memory, sut_cpus
 from hypertare.design.profiles import EMULATED
 from hypertare.protocol.constants import VIRTIOFSD
 from hypertare.runs.store import is_run
@@ -60,7 +60,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         # Of one elsewhere it is seen later how many it has.
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
-    on = Surroundings(cpus, "tcg", {}, {})
+    on = MachineResources(cpus, "tcg", {}, {})
     workdir = _workdir(file, study)
     check_fits(
         file,
@@ -130,7 +130,7 @@ def check_fits(
     Raises:
         InputError: one does not.
     """
-    on = Surroundings(cpus, "tcg", {}, {})
+    on = MachineResources(cpus, "tcg", {}, {})
     for plot in design.plots:
         cell = file.cell(plot.levels)
         check_memory(cell, available)
@@ -307,7 +307,7 @@ def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
     return tuple(str(file.folder / name) if is_own(name) else name for name in names)
 
 
-def _check_pcs(file: StudyFile, design: Design, on: Surroundings) -> None:
+def _check_pcs(file: StudyFile, design: Design, on: MachineResources) -> None:
     """Raises:
     InputError: a bench needs more NICs than a PC has room for.
     """

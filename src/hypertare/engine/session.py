@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hypertare.base import loading
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.engine import capacity
 from hypertare.engine.ending import Ended, Ending, sum_up
-from hypertare.engine.laboratory import Asking, Laboratory
-from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
-from hypertare.engine.notes import Notes, Observer
 from hypertare.engine.numbers import first_beside_cells
 from hypertare.engine.prepare import Prepared, programs_of
+from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.registry import runner_of
 from hypertare.engine.runners.runner import Runner
+from hypertare.engine.trial_recorder import Observer, TrialRecorder
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machines.asked import Asked
 from hypertare.runs.store import Store
 
 
 def carry_out(
     prepared: Prepared,
-    on: Surroundings,
+    on: MachineResources,
     folder: Path,
     observer: Observer,
     *,
     resume: bool = False,
-    manner: Manner | None = None,
+    run_options: RunOptions | None = None,
     asked: Asked | None = None,
 ) -> Ended:
     """Runs the study into a run directory and sums it up, also when it is interrupted.
@@ -38,19 +38,19 @@ def carry_out(
     Args:
         prepared, on, folder, observer: what is run, with what, into which directory, and who watches.
         resume: goes on with the run that is there.
-        manner: how it is carried out.
+        run_options: how it is carried out.
         asked: programs that were asked for their versions before, beside what went on.
 
     Raises:
         NotPutBackError: the run is whole, but a setting of this host is not as it was before.
     """
     loading.later("hypertare.findings.summarise", "hypertare.stats.stop", "scipy.special")
-    manner = (manner or Manner()).checked(prepared)
+    run_options = (run_options or RunOptions()).checked(prepared)
     goes_on = f"hypertare run --resume --out {folder}"
     kept = f"`hypertare report {folder}` shows them, `{goes_on}` goes on."
     with Store.resume(folder) if resume else create(prepared, on, folder, asked) as store:
         with Ending(store, "the run", goes_on, kept) as end:
-            session = Session(prepared, on, store, observer, manner)
+            session = Session(prepared, on, store, observer, run_options)
             session.model_walks()
             session.measure_capacities()
             end.complete = session.run_cells()
@@ -67,10 +67,10 @@ class Session:
     """What the parts of a run work with; each part is a method."""
 
     prepared: Prepared
-    on: Surroundings
+    on: MachineResources
     store: Store
     observer: Observer
-    manner: Manner
+    run_options: RunOptions
 
     def model_walks(self) -> None:
         """Runs the workloads once under the model of page walks, which virtual time leaves out."""
@@ -85,9 +85,9 @@ class Session:
             self.prepared.processors,
             real.choose(programs_of(file, study)),
             self.store,
-            self.observer.tell,
-            jobs=self.manner.jobs or 1,
-            fresh=self.manner.fresh,
+            self.observer.notify,
+            jobs=self.run_options.jobs or 1,
+            fresh=self.run_options.fresh,
         )
         stage.carry_out(walks.needs(file, study))
 
@@ -109,7 +109,7 @@ class Session:
                 if (need.workload, variant.platform) == (workload, platform)
             ]
             first = first_beside_cells("capacity", self.store.next_trial_id)
-            with self.laboratory(workload, platform, first=first) as lab:
+            with self.trial_runner(workload, platform, first=first) as lab:
                 lab.blocks(blocks, "capacity")
         known = list(self.store.trials())
         found = (capacity.measured(need, known) for need in wanted)
@@ -120,7 +120,9 @@ class Session:
         prepared = self.prepared
         if prepared.search is not None and prepared.search.settings.only:
             return True
-        return self._runner.run_cells(prepared, self.on, self.manner, self.store, self.observer)
+        return self._runner.run_cells(
+            prepared, self.on, self.run_options, self.store, self.observer
+        )
 
     def run_searches(self) -> None:
         """Searches loss-free rates, one platform after the other, the settings of each side by side."""
@@ -134,19 +136,19 @@ class Session:
             if not rounds.trials_left:
                 continue
             first = first_beside_cells("search", self.store.next_trial_id)
-            with self.laboratory(plan.settings.workload, platform, first=first) as lab:
+            with self.trial_runner(plan.settings.workload, platform, first=first) as lab:
                 rounds.run(lab)
 
     @contextmanager
-    def laboratory(
+    def trial_runner(
         self, workload: str, platform: str, *, first: int | None = None
-    ) -> Iterator[Laboratory]:
-        """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
-        notes = Notes(self.prepared.file, self.store, self.observer)
-        asking = Asking(workload, platform, notes, self.on, self.prepared.design.seed)
+    ) -> Iterator[TrialRunner]:
+        """A trial runner on the study's machine, for whoever decides as answers come what to ask next."""
+        recorder = TrialRecorder(self.prepared.file, self.store, self.observer)
+        asking = Asking(workload, platform, recorder, self.on, self.prepared.design.seed)
         with (
-            self._runner.backend(asking, self.manner) as backend,
-            Laboratory(backend, first=first) as made,
+            self._runner.backend(asking, self.run_options) as backend,
+            TrialRunner(backend, first=first) as made,
         ):
             yield made
 

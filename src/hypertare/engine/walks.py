@@ -125,7 +125,7 @@ class Stage:
         processors: Sequence[Description],
         choice: Choice,
         journal: Journal,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         jobs: int = 1,
         fresh: bool = False,
@@ -135,7 +135,7 @@ class Stage:
         self._choice = choice
         self._processors = list(processors)
         self._journal = journal
-        self._tell = tell
+        self._notify = notify
         self._jobs = jobs
         self._fresh = fresh
         self._cache = cache or Cache()
@@ -185,7 +185,7 @@ class Stage:
         known = self._known(fingerprint)
         if known is not None and not self._fresh:
             return _Found(known, fingerprint)
-        self._tell(f"modelling the page walks of {need.name}")
+        self._notify(f"modelling the page walks of {need.name}")
         result = self._walk(need, programs)
         if known is None:
             self._keep(fingerprint, parts, result)

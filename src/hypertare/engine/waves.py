@@ -21,10 +21,10 @@ from hypertare.design import pc, planner
 from hypertare.design.design import Design
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.engine.boots import BatchMachine, Boots
+from hypertare.engine.cell_tracker import CellTracker, Key
 from hypertare.engine.expected import boot_s, boots_of_plot, cuts
-from hypertare.engine.notes import Journal, Notes, Observer
 from hypertare.engine.numbers import Numbers
-from hypertare.engine.open_cells import Key, OpenCells
+from hypertare.engine.trial_recorder import Journal, Observer, TrialRecorder
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place, seed_of
 from hypertare.machines.emulated import Output
@@ -49,18 +49,18 @@ class Waves:
         machine: BatchMachine,
         journal: Journal,
         observer: Observer,
-        surroundings: planner.Surroundings,
+        resources: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.file = file
         self.study = study
         self.design = design
         self.observer = observer
-        self.surroundings = surroundings
+        self.resources = resources
         self.clock = clock
-        self.notes = Notes(file, journal, observer)
-        self.boots = Boots(machine, self.notes)
-        self.cells = OpenCells(study, design, self.notes.warn)
+        self.recorder = TrialRecorder(file, journal, observer)
+        self.boots = Boots(machine, self.recorder)
+        self.cells = CellTracker(study, design, self.recorder.warn)
         self.numbers = Numbers()
         self._stored = {one.planned.id: one for one in journal.trials() if one.planned.of_cell}
         self._known_benches = Counter(boot for boot, _ in journal.benches())
@@ -90,7 +90,7 @@ class Waves:
         missing = [batch for batch in boots if not self._is_stored(batch)]
         self._waiting = {batch.machine for batch in missing}
         of = len(self._waiting)
-        self._tell_boots(of)
+        self._report_boots(of)
         with self.boots.outputs(missing) as outputs:
             loading.begin()
             for batch in boots:
@@ -102,10 +102,10 @@ class Waves:
                 output = next(outputs)
                 self._waiting.discard(batch.machine)
                 self._take_in(batch, output)
-                self._tell_boots(of)
+                self._report_boots(of)
         return True
 
-    def _tell_boots(self, of: int) -> None:
+    def _report_boots(self, of: int) -> None:
         if of:
             done = of - len(self._waiting)
             self.observer.boots(done, of, self.boots.jobs, self.remaining_s())
@@ -150,7 +150,7 @@ class Waves:
             seed = seed_of(self.design.seed, plot.levels, replicate, cut)
             places = tuple(self._places(keys, boot, replicate))
             for part, of_class in enumerate(batches.parts(places)):
-                yield batches.make(self.file, plot, boot, seed, of_class, self.surroundings, part)
+                yield batches.make(self.file, plot, boot, seed, of_class, self.resources, part)
 
     def _places(self, keys: Sequence[Key], boot: int, replicate: int) -> Iterator[Place]:
         """In an order that goes with the seed: the same in boots of other plots that have the same one."""
@@ -180,8 +180,8 @@ class Waves:
             self._host_s.append(output.seconds)
         known = batch.part < self._known_benches[batch.boot]
         # Of a batch that was being written down when the run was interrupted some trials are stored.
-        told = self.boots.take_in(batch, output, bench_known=known, stored=self._stored_at)
-        for place, finished in told:
+        ended = self.boots.take_in(batch, output, bench_known=known, stored=self._stored_at)
+        for place, finished in ended:
             self.cells.enter(place, finished)
             if place.planned.id not in self._stored:
                 self.observer.end(finished, self.remaining_s())

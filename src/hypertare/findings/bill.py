@@ -65,7 +65,7 @@ def _bill(
         unit=response.unit,
         n=len(of_all),
         cost=_amount([cost[boot] for boot in of_all], rules),
-        items=tuple(part.told(of_all, rules) for part in parts),
+        items=tuple(part.item(of_all, rules) for part in parts),
         unexplained=_amount(rest, rules),
     )
 
@@ -90,7 +90,7 @@ class _Part:
         price = _price(item.price, one, every, rules) if item.price else None
         return cls(item.name, count, price, item.times)
 
-    def told(self, boots: Sequence[int], rules: Rules) -> BillItem:
+    def item(self, boots: Sequence[int], rules: Rules) -> BillItem:
         if not self.amount:
             return BillItem(name=self.name, count=None, price=None, amount=None)
         counts = [self._times * (self._count[boot] if self._count else 1.0) for boot in boots]

@@ -79,14 +79,14 @@ class Conditions:
 def judge(
     claim: Claim,
     estimates: Iterable[Estimate],
-    foretold: Iterable[Predictability] = (),
+    predictions: Iterable[Predictability] = (),
     conditions: Conditions | None = None,
     measured: Sequence[Series] = (),
     baseline: str = BASELINE,
     factorials: Iterable[Effects] = (),
 ) -> JudgedClaim:
     """Whether a claim holds, by a run's estimates, those of single guests and of searches among them,
-    by what laws foretold, and by the shares of factors.
+    by what laws predicted, and by the shares of factors.
 
     In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
     outside on one side, and is undecided where a bound lies in the interval. Values without any
@@ -100,7 +100,7 @@ def judge(
     if conditions is not None and (why := conditions.lacked_by(claim)):
         claim = claim.model_copy(update={"differs": why, "differs_where": {}})
     if claim.measure == "error":
-        return _judge_law(claim, foretold)
+        return _judge_law(claim, predictions)
     if claim.measure == "share":
         return _judge_share(claim, factorials)
     # Of a run of many cells nearly all estimates are of other responses.
@@ -115,10 +115,10 @@ def judge(
         return _judge_over(claim, matching, measured, baseline)
     verdicts: list[Judgement] = []
     evidence: list[str] = []
-    telling = _telling([one.cell for one in matching])
+    distinct = _distinct([one.cell for one in matching])
     for one, against in product(matching, claim.seconds):
         seen = _measure(claim, against, one, known)
-        levels = {factor: one.cell[factor] for factor in telling if factor in one.cell}
+        levels = {factor: one.cell[factor] for factor in distinct if factor in one.cell}
         # Of a single cell the claim itself says where it is.
         where = f"{_place(one.platform, levels, one.guest)}: " if levels else ""
         if isinstance(seen, str):
@@ -132,8 +132,8 @@ def judge(
     return _judged(claim, verdicts, evidence)
 
 
-def _telling(cells: list[dict[str, Level]]) -> list[str]:
-    """Factors that tell these cells apart."""
+def _distinct(cells: list[dict[str, Level]]) -> list[str]:
+    """Factors that distinguish these cells."""
     factors = dict.fromkeys(factor for cell in cells for factor in cell)
     return [f for f in factors if len({str(cell.get(f)) for cell in cells}) > 1]
 
@@ -161,11 +161,11 @@ def _is_where(claim: Claim, cell: Mapping[str, Level]) -> bool:
     return all(f in cell and same(cell[f], level) for f, level in wanted.items())
 
 
-def _judge_law(claim: Claim, foretold: Iterable[Predictability]) -> JudgedClaim:
-    """Each number of guests that was foretold is a cell."""
+def _judge_law(claim: Claim, predictions: Iterable[Predictability]) -> JudgedClaim:
+    """Each number of guests that was predicted is a cell."""
     verdicts: list[Judgement] = []
     evidence: list[str] = []
-    for one in foretold:
+    for one in predictions:
         if (one.law, one.response, one.platform) != (claim.law, claim.response, claim.platform):
             continue
         if one.reason is not None and _is_where(claim, {**claim.where, **one.cell}):
@@ -227,14 +227,16 @@ def _of_share(claim: Claim, one: Effects) -> tuple[Judgement, str]:
     if why is not None or mine is None:
         return "undecided", str(why)
     of = "the efficiency in " if one.of == "efficiency" else ""
-    told = f"total share of {name} in {of}{word(one.response)} {_total_words(mine, one.confidence)}"
+    total = (
+        f"total share of {name} in {of}{word(one.response)} {_total_words(mine, one.confidence)}"
+    )
     if claim.op != "largest":
         verdict = _judgement(_total(mine), claim.bounds)
-        return verdict, f"{told}, {_wanted(claim, 'share')}"
+        return verdict, f"{total}, {_wanted(claim, 'share')}"
     leads = _leads(one, claim.factor)
     judged = [_judgement(seen, claim.bounds) for seen in leads.values()]
     nearest = min(leads, key=lambda path: leads[path].estimate)
-    return _all(judged), f"{told}{_rival_words(one, name, nearest, leads[nearest])}"
+    return _all(judged), f"{total}{_rival_words(one, name, nearest, leads[nearest])}"
 
 
 def _leads(one: Effects, factor: str) -> dict[str, Seen]:
@@ -273,7 +275,7 @@ def _total(effect: Effect) -> Seen:
 
 
 def _total_words(effect: Effect, confidence: float | None) -> str:
-    """The kind of interval is told once."""
+    """The kind of interval is named once."""
     seen = _total(effect)
     value, interval = figures.measured(seen.estimate, *_finite(seen), "share")
     if seen.low == seen.high:
@@ -396,7 +398,7 @@ def _over_words(
     (95 % interval 0.58 to 0.64), wanted above 0.9
     """
     one = first.model_copy(update={"n": found.rounds})
-    # A second cell would be one of many: what it differs in is told, not its figure.
+    # A second cell would be one of many: what it differs in is named, not its figure.
     kind = "" if claim.measure == "ratio" else ", the difference"
     named = [f"{factor_text(factor)} {level}" for factor, level in (against or {}).items()]
     second = f"{kind} against {', '.join(named)}" if named else ""
@@ -566,10 +568,10 @@ def _judgement(seen: Seen, bounds: tuple[float, float]) -> Judgement:
 
 
 def _judged(claim: Claim, verdicts: list[Judgement], evidence: list[str]) -> JudgedClaim:
-    """Over all cells. What is not as published decides nothing, and is told last."""
-    told = list(zip(verdicts, evidence, strict=True))
-    beside = [seen for verdict, seen in told if verdict == "not judged"]
-    said = _evidence([one for one in told if one[0] != "not judged"])
+    """Over all cells. What is not as published decides nothing, and stands last."""
+    judged = list(zip(verdicts, evidence, strict=True))
+    beside = [seen for verdict, seen in judged if verdict == "not judged"]
+    said = _evidence([one for one in judged if one[0] != "not judged"])
     if beside:
         unlike = f"{claim.differs}; there {listing(beside, 3)}"
         said += [f"not judged: {unlike}" if said else unlike]
@@ -581,15 +583,15 @@ def _all(verdicts: list[Judgement]) -> Judgement:
     return next((verdict for verdict in order if verdict in verdicts), "not judged")
 
 
-def _evidence(told: list[tuple[Judgement, str]]) -> list[str]:
-    if len(told) < 2:
-        return [seen for _, seen in told]
-    held = sum(verdict == "holds" for verdict, _ in told)
-    whole = _all([verdict for verdict, _ in told])
-    telling = [seen for verdict, seen in told if verdict == whole]
+def _evidence(judged: list[tuple[Judgement, str]]) -> list[str]:
+    if len(judged) < 2:
+        return [seen for _, seen in judged]
+    held = sum(verdict == "holds" for verdict, _ in judged)
+    whole = _all([verdict for verdict, _ in judged])
+    examples = [seen for verdict, seen in judged if verdict == whole]
     if whole == "holds":
-        return [f"holds in all {held} cells, for example {telling[0]}"]
-    return [f"holds in {held} of {len(told)} cells; {listing(telling, 3)}"]
+        return [f"holds in all {held} cells, for example {examples[0]}"]
+    return [f"holds in {held} of {len(judged)} cells; {listing(examples, 3)}"]
 
 
 def _words(
@@ -611,8 +613,8 @@ def _words(
     wanted = _wanted(claim, unit)
     what = one.response if claim.measure == "value" else f"{claim.measure} of {one.response}"
     # The mark of the clock stands once.
-    second = _told(claim, other).replace(VIRTUAL, "")
-    sides = f"{_told(claim, one)} against {second}{_beside(against, one, other)}"
+    second = _measured(claim, other).replace(VIRTUAL, "")
+    sides = f"{_measured(claim, one)} against {second}{_beside(against, one, other)}"
     if claim.measure == "ratio":
         return f"{word(one.response)} {sides}, ratio {value} ({inside}), {wanted}"
     # A difference of shares is in percentage points.
@@ -642,18 +644,18 @@ def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate)
     return f" with {', '.join(named)}" if named else ""
 
 
-def _told(claim: Claim, one: Estimate) -> str:
+def _measured(claim: Claim, one: Estimate) -> str:
     """A side of a comparison, as it was measured."""
     if claim.measure in ("value", "ratio"):
-        told = figures.quantity(one.estimate, one.unit)
-        return told if one.guest is None else f"{told} of guest {one.guest}"
+        value = figures.quantity(one.estimate, one.unit)
+        return value if one.guest is None else f"{value} of guest {one.guest}"
     seen = _single(claim.measure, one)
     assert isinstance(seen, Seen)
     return figures.quantity(seen.estimate, _unit(claim, one, None))
 
 
 def _unit(claim: Claim, one: Estimate, other: Estimate | str | None) -> str:
-    """Of what the claim bounds. Where both sides are told, these carry the mark of the clock."""
+    """Of what the claim bounds. Where both sides are given, these carry the mark of the clock."""
     if claim.measure == "cost":
         return "share"
     if claim.measure not in ("value", "difference"):
@@ -683,8 +685,8 @@ def _bound(end: float, unit: str) -> str:
     return f"{end / divisor:,.6g} {name}".strip().replace("-", "−")
 
 
-def _interval(one: Estimate, seen: Seen, unit: str, told: str) -> str:
-    """`told`: the interval where both of its ends are known and differ."""
+def _interval(one: Estimate, seen: Seen, unit: str, text: str) -> str:
+    """`text`: the interval where both of its ends are known and differ."""
     if seen.low is None or seen.high is None:
         if one.n < 2:
             return "one trial, no interval"
@@ -696,11 +698,11 @@ def _interval(one: Estimate, seen: Seen, unit: str, told: str) -> str:
     if seen.low == seen.high and one.exact and not searched:
         return "exact"
     if seen.high == math.inf:
-        told = f"{figures.quantity(seen.low, plain)} or more"
+        text = f"{figures.quantity(seen.low, plain)} or more"
     elif seen.low == -math.inf:
-        told = f"{figures.quantity(seen.high, plain)} or less"
-    told = told or f"{figures.quantity(seen.low, plain)} to {figures.quantity(seen.high, plain)}"
-    return f"searched: {told}" if searched else f"{100 * one.confidence:g} % interval {told}"
+        text = f"{figures.quantity(seen.high, plain)} or less"
+    text = text or f"{figures.quantity(seen.low, plain)} to {figures.quantity(seen.high, plain)}"
+    return f"searched: {text}" if searched else f"{100 * one.confidence:g} % interval {text}"
 
 
 def _cells(claim: Claim) -> str:

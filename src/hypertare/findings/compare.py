@@ -118,7 +118,7 @@ class Comparison(Part):
     changes: tuple[Change, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
-    foretold: tuple[str, ...] = ()
+    predictions: tuple[str, ...] = ()
     warnings: tuple[str, ...]
 
     @property
@@ -187,7 +187,7 @@ def compare(
         changes=tuple(made),
         only_a=(*(place(*_named(one)) for at, one in mine.items() if at not in its), *only_a),
         only_b=(*(place(*_named(one)) for at, one in its.items() if at not in mine), *only_b),
-        foretold=tuple(_foretold(a.summary, b.summary)),
+        predictions=tuple(_predictions(a.summary, b.summary)),
         warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()), confidence)),
     )
 
@@ -283,11 +283,11 @@ def _apart(mine: _Places, its: _Places) -> str:
                     sides = differ.setdefault(name, (set(), set()))
                     sides[0].add(level_text(a[name]) if name in a else "not set")
                     sides[1].add(level_text(b[name]) if name in b else "not set")
-    told = [
+    differences = [
         f"{name} is {listing(sorted(one))} in A and {listing(sorted(two))} in B"
         for name, (one, two) in sorted(differ.items())
     ]
-    return f": {'; '.join(told)}" if told else ""
+    return f": {'; '.join(differences)}" if differences else ""
 
 
 def _costs(
@@ -405,7 +405,7 @@ def _guests(a: Series, b: Series, leads: bool) -> list[int | None]:
     return [None, *(both if leads else ())]
 
 
-def _foretold(a: Summary, b: Summary) -> Iterator[str]:
+def _predictions(a: Summary, b: Summary) -> Iterator[str]:
     """Laws whose verdict differs."""
     before = {(one.law, one.response, one.platform, key(one.cell)): one for one in a.predictability}
     for one in b.predictability:

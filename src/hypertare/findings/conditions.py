@@ -75,7 +75,7 @@ def _taken(
     taken: Mapping[int, float],
     seen: Mapping[int, Seen],
 ) -> Iterator[Disturbance]:
-    """Of blocks in which enough was taken to be told from the rounding of ticks."""
+    """Of blocks in which enough was taken to stand out from the rounding of ticks."""
     cpus = []
     for trials in blocks.values():
         sum_s = sum(taken[trial.planned.id] for trial in trials)
@@ -106,7 +106,7 @@ def _is_often(one: Disturbance) -> bool:
 
 def warning(one: Disturbance) -> str:
     """What happened, and what to do about it."""
-    what = _told(one)
+    what = _words(one)
     if one.what == "hypervisor":
         return f"{_begun(what)}. Use a machine with CPUs of its own; more trials help meanwhile."
     if one.what == "unseen":
@@ -116,18 +116,18 @@ def warning(one: Disturbance) -> str:
     )
 
 
-def told(several: Sequence[Disturbance]) -> str:
+def disturbed(several: Sequence[Disturbance]) -> str:
     """For example: another program, qemu, took 76 % of a CPU in 8 of 20 blocks; so did cc1, 30 % in 5"""
     first, *others = several
     more = [f"{_named(one)}, {_much(one)} in {one.blocks}" for one in others]
-    return "; so did ".join((_told(first), " and ".join(more))) if more else _told(first)
+    return "; so did ".join((_words(first), " and ".join(more))) if more else _words(first)
 
 
 _OURS = "hypertare"
 """So are the processes of a run called, of this one none among them."""
 
 
-def _told(one: Disturbance) -> str:
+def _words(one: Disturbance) -> str:
     program = f"another program, {one.program}, took"
     if one.program is not None and one.program.startswith(_OURS):
         program = "another run of hypertare took"

@@ -246,14 +246,14 @@ def _taken_apart(factorial: _Factorial, settings: EffectsSettings) -> Effects:
         return _without(
             found, "its trials do not differ at all, which is no evidence of an error of 0"
         )
-    return _told(found, parts)
+    return _with_sizes(found, parts)
 
 
 def _without(found: Effects, reason: str) -> Effects:
     return found.model_copy(update={"reason": reason})
 
 
-def _told(found: Effects, parts: Decomposition) -> Effects:
+def _with_sizes(found: Effects, parts: Decomposition) -> Effects:
     made = [_effect(found, parts, subset, part) for subset, part in parts.parts.items()]
     rest = parts.rest
     others = (
@@ -285,7 +285,7 @@ def _leads(found: Effects, parts: Decomposition) -> Iterator[Lead]:
 
 def _effect(found: Effects, parts: Decomposition, subset: Subset, part: Part) -> Effect:
     paths = tuple(found.levels)
-    told = Effect(
+    effect = Effect(
         factors=tuple(paths[place] for place in subset),
         share=part.share,
         share_low=part.low,
@@ -293,10 +293,10 @@ def _effect(found: Effects, parts: Decomposition, subset: Subset, part: Part) ->
         p=part.p,
     )
     if len(subset) > 1:
-        return told
+        return effect
     (place,) = subset
     total = parts.totals[place]
-    return told.model_copy(
+    return effect.model_copy(
         update={
             "total": total.share,
             "total_low": total.low,
@@ -325,11 +325,11 @@ def _adjusted(found: Sequence[Effects]) -> Iterator[Effects]:
     """p-values by Holm's method, among all of the run."""
     known = iter(holm([one.p for of in found for one in of.effects if one.p is not None]))
     for of in found:
-        told = tuple(
+        effects = tuple(
             one if one.p is None else one.model_copy(update={"adjusted": next(known)})
             for one in of.effects
         )
-        yield of.model_copy(update={"effects": told})
+        yield of.model_copy(update={"effects": effects})
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -96,7 +96,7 @@ def history(
     Args:
         headline: by workload, the response that is the question.
         responses, platforms: what is asked for; else the leading responses, on all platforms. The
-            baseline's own value is told where it is named, or nothing is compared with it.
+            baseline's own value is given where it is named, or nothing is compared with it.
     """
     wanted = _Wanted(headline, responses, platforms)
     found: dict[object, list[tuple[int, Estimate]]] = {}
@@ -198,7 +198,7 @@ def _log(one: Estimate) -> float | None:
 
 
 def _back(one: Estimate) -> Callable[[float], float]:
-    """From a log to what is told: a value, or a cost."""
+    """From a log to what is reported: a value, or a cost."""
     if one.cost is None:
         return math.exp
     return math.expm1 if one.better == "lower" else lambda log: -math.expm1(log)

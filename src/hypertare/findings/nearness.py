@@ -23,17 +23,17 @@ Histograms = Mapping[int, Histogram]
 """By trial, of all its round trips; of those that had any."""
 
 
-def of_trials(told: Mapping[int, Sequence[Histogram]]) -> Histograms:
-    """Of what all tasks of a trial told."""
+def of_trials(of_trial: Mapping[int, Sequence[Histogram]]) -> Histograms:
+    """Of all tasks of a trial."""
     return {
         trial: merge(some)
-        for trial, some in told.items()
+        for trial, some in of_trial.items()
         if any(count for one in some for _, count in one.buckets)
     }
 
 
 def with_nearness(
-    trials: Sequence[FinishedTrial], told: Histograms, baseline: str, asked: Collection[str]
+    trials: Sequence[FinishedTrial], of_trial: Histograms, baseline: str, asked: Collection[str]
 ) -> list[FinishedTrial]:
     """The same trials; those of other platforms say how many of their round trips are near, how long.
 
@@ -41,11 +41,11 @@ def with_nearness(
     """
     near = {
         trial.planned.id: {
-            NEAR_SHARE: near_share(its, told[trial.planned.id]),
-            NEAR_TIME: near_time(its, told[trial.planned.id]),
+            NEAR_SHARE: near_share(its, of_trial[trial.planned.id]),
+            NEAR_TIME: near_time(its, of_trial[trial.planned.id]),
         }
         for one, base in _pairs(trials, baseline)
-        for trial, its in _compared(one, base, told)
+        for trial, its in _compared(one, base, of_trial)
     }
     return [
         replace(trial, values=trial.values | _only(near[trial.planned.id], asked))
@@ -59,13 +59,13 @@ def _only(values: Mapping[str, float], asked: Collection[str]) -> dict[str, floa
     return {name: value for name, value in values.items() if name in asked}
 
 
-def shifts(trials: Sequence[FinishedTrial], told: Histograms, rules: Rules) -> Iterator[Shift]:
+def shifts(trials: Sequence[FinishedTrial], of_trial: Histograms, rules: Rules) -> Iterator[Shift]:
     """By platform and cell, over blocks."""
     for one, base in _pairs(trials, rules.baseline):
-        compared = list(_compared(one, base, told))
+        compared = list(_compared(one, base, of_trial))
         if not compared:
             continue
-        found = [shift(its, told[trial.planned.id]) for trial, its in compared]
+        found = [shift(its, of_trial[trial.planned.id]) for trial, its in compared]
         where = [trial.planned.boot for trial, _ in compared]
         for place, share in enumerate(SHIFTED):
             values = [differences[place] / 1e9 for differences in found]
@@ -92,14 +92,14 @@ def _pairs(trials: Sequence[FinishedTrial], baseline: str) -> Iterator[tuple[Ser
 
 
 def _compared(
-    one: Series, base: Series, told: Histograms
+    one: Series, base: Series, of_trial: Histograms
 ) -> Iterator[tuple[FinishedTrial, Histogram]]:
     """Trials with the round trips of the baseline in their block."""
     of_blocks: dict[int, list[Histogram]] = defaultdict(list)
     for trial in base.good:
-        if trial.planned.id in told:
-            of_blocks[trial.planned.block].append(told[trial.planned.id])
+        if trial.planned.id in of_trial:
+            of_blocks[trial.planned.block].append(of_trial[trial.planned.id])
     for trial in one.good:
         its = of_blocks.get(trial.planned.block)
-        if its and trial.planned.id in told:
+        if its and trial.planned.id in of_trial:
             yield trial, merge(its)

@@ -46,7 +46,7 @@ def outcome(
             values, guests = _measured(work, planned, nodes, records, most)
         except (ValueError, ArithmeticError, HypertareError) as impossible:
             # Guests are not trusted: what one makes up costs its trial, and not the run.
-            error = f"what its nodes told cannot be: {impossible}"
+            error = f"what its nodes reported cannot be: {impossible}"
         else:
             error = _missing(work, values, records)
     console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]

@@ -72,9 +72,9 @@ def _ratio(one: Estimate) -> float:
 
 def _asked(design: DesignSettings) -> str:
     """Every precision of which one suffices."""
-    told = [f"{100 * design.precision:g} %"]
+    aims = [f"{100 * design.precision:g} %"]
     if design.of_cost:
-        told.append(f"{100 * design.of_cost:g} % of the cost itself")
+        aims.append(f"{100 * design.of_cost:g} % of the cost itself")
     if design.of_noise:
-        told.append("the machine's own noise")
-    return ", or ".join(told)
+        aims.append("the machine's own noise")
+    return ", or ".join(aims)

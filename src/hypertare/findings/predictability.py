@@ -91,7 +91,7 @@ def _rate_over(share: Of) -> Of:
 
 
 SUBJECTS = (
-    # A mean that is foretold says nothing of guests of which one gets all: the law is of each R_i.
+    # A mean that is predicted says nothing of guests of which one gets all: the law is of each R_i.
     Subject(
         FAIR_RATE, "least_rate", _fair_rate, lambda v, n: v.get("least_rate", v["goodput"] / n)
     ),
@@ -198,7 +198,7 @@ def _is_beside_load(group: Mapping[int, Series]) -> bool:
 def _held_out(
     subject: Subject, having: Sequence[int], settings: PredictabilitySettings
 ) -> list[int]:
-    """A loaded rate is foretold from a guest alone, whatever else is known."""
+    """A loaded rate is predicted from a guest alone, whatever else is known."""
     if subject.beside_load:
         return [n for n in having if n > min(having)]
     chosen = [n for n in having if n in settings.held_out]

@@ -18,7 +18,7 @@ Pair = tuple[int, int, float, float]
 class Watched:
     """The trials of one cell of a plot, and for each of its platforms whether more are needed.
 
-    A trial is told by the node that it ran on. `baseline` is the baseline's node; where nothing else
+    A trial is known by the node that it ran on. `baseline` is the baseline's node; where nothing else
     is measured it is watched itself, against its own first trial: what counts is the spread.
     """
 

@@ -99,7 +99,7 @@ def summarise(
     # Of the same trials once more: what is to be said of these is said already.
     of_models = estimate(tuple(modelled), responses, **rules)
     by_themselves = (*found.by_themselves, *of_models.by_themselves)
-    foretold = tuple(
+    predicted = tuple(
         predictability(
             trials,
             responses,
@@ -140,12 +140,12 @@ def summarise(
         shifts=tuple(shifts(trials, of.round_trips, _asked(meta)[1])),
         bills=_bills(meta, trials),
         analyses=tuple(_analyses(meta, found.estimates)),
-        predictability=foretold,
+        predictability=predicted,
         loss_free=searched,
         totals=tuple(totals(file, by_themselves, walked)),
         published=tuple(_published(meta, file, by_themselves)),
         claims=tuple(
-            judge(claim, known, foretold, had, every, meta.baseline, factorials)
+            judge(claim, known, predicted, had, every, meta.baseline, factorials)
             for claim in _claims(meta)
         ),
         failed=found.failed,
@@ -231,11 +231,13 @@ def measured(store: Store) -> Measured:
 
     meta = store.meta
     asked = {one.name for some in meta.responses.values() for one in some}
-    told = of_trials(store.histograms(ROUND_TRIPS)) if NEAR_SHARE in asked else {}
+    histograms = of_trials(store.histograms(ROUND_TRIPS)) if NEAR_SHARE in asked else {}
     trials = tuple(store.trials())
     first = _only_warmed_up(trials)
     counted = _counting(trials, first) if first else trials
-    return Measured(tuple(with_nearness(counted, told, meta.baseline, asked)), told, first)
+    return Measured(
+        tuple(with_nearness(counted, histograms, meta.baseline, asked)), histograms, first
+    )
 
 
 def _only_warmed_up(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
@@ -286,7 +288,7 @@ def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
     if meta.clock == "virtual":
         return {}
     readings = store.readings(CONDITIONS.name)
-    seen = ((t, CONDITIONS.seen(one)) for t, told in readings.items() for one in told)
+    seen = ((t, CONDITIONS.seen(one)) for t, parts in readings.items() for one in parts)
     return {trial: one for trial, one in seen if one is not None}
 
 
@@ -579,10 +581,10 @@ def _missed(meta: Meta, found: Estimates) -> list[str]:
     from hypertare.study.design import DesignSettings
 
     design = _part(meta, "design", DesignSettings)
-    told = missed(found.by_themselves, found.noise, meta.headline, design)
-    return [told] if told else []
+    sentence = missed(found.by_themselves, found.noise, meta.headline, design)
+    return [sentence] if sentence else []
 
 
 def _warnings(store: Store, complete: bool) -> list[str]:
-    told = [event.text for event in store.events() if event.level == "warning"]
-    return [text for text in told if not (complete and INTERRUPTED in text)]
+    warnings = [event.text for event in store.events() if event.level == "warning"]
+    return [text for text in warnings if not (complete and INTERRUPTED in text)]

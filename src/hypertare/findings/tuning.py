@@ -32,7 +32,7 @@ class EffectFound(Part):
     `change` is a ratio - 1, with its interval at `confidence`, over the levels of the other knobs; of
     two knobs it is their interaction: half of what the second's change does to the effect of the
     first. `p` is adjusted for the number of effects (Holm). `aliases` are pairs that the design
-    cannot tell from this one.
+    cannot separate from this one.
     """
 
     knobs: tuple[str, ...]

@@ -15,7 +15,7 @@ class BusyPoll(KnobKind[int]):
     commands = {"": sysctls(("net.core.busy_poll", "net.core.busy_read"))}
     for_own_machines = True
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.BusyPoll(microseconds=level)
 
 

@@ -29,7 +29,7 @@ class DeferHardIrqs(KnobKind[DeferSettings]):
     }
     for_own_machines = True
 
-    def told(self, level: DeferSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: DeferSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.DeferHardIrqs(
             interface=target.interface, polls=level.polls, flush_timeout_ns=level.flush_timeout_ns
         )

@@ -20,7 +20,7 @@ class DevWeight(KnobKind[int]):
     commands = {"": sysctls(("net.core.dev_weight",))}
     for_own_machines = True
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.DevWeight(packets=level)
 
 

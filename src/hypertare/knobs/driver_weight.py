@@ -25,7 +25,7 @@ class DriverWeight(KnobKind[int]):
     place = "driver"
     commands = {"": _typed}
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.SchedulerWeight(weight=level)
 
 

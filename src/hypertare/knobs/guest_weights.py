@@ -23,7 +23,7 @@ class GuestWeights(KnobKind[tuple[int, ...]]):
     place = "guest"
     commands = {"": _typed}
 
-    def told(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
         """Guests beyond the last weight have none."""
         for weight in level[target.rank : target.rank + 1]:
             yield plan.SchedulerWeight(weight=weight, guest=target.guest)

@@ -31,7 +31,7 @@ class HaltPollNs(KnobKind[int]):
     commands = {"": _typed}
     for_own_machines = True
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.HaltPollNs(nanoseconds=level)
 
 

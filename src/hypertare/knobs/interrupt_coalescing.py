@@ -35,7 +35,7 @@ class InterruptCoalescing(KnobKind[CoalescingSettings]):
     commands = {"*": _typed}
     for_own_machines = True
 
-    def told(self, level: CoalescingSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: CoalescingSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.InterruptCoalescing(interface=target.interface, **level.model_dump())
 
 

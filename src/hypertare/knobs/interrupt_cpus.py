@@ -26,7 +26,7 @@ class InterruptCpus(KnobKind[tuple[int, ...]]):
     commands = {"": _typed}
     for_own_machines = True
 
-    def told(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
         yield plan.InterruptCpus(interface=target.interface, cpus=level)
 
 

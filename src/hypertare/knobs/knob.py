@@ -1,4 +1,4 @@
-"""What a knob is: where it is set, what the agent is told, and what a person types for it.
+"""What a knob is: where it is set, what the agent sets, and what a person types for it.
 
 Each has one file beside this one, and stands in `registry.py`.
 """
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Target:
-    """Where a knob is set: the node that is told, and which of its interfaces or guests it is about.
+    """Where a knob is set: the node that sets it, and which of its interfaces or guests it is about.
 
     `rank` counts the guests of a trial from 0. `between`: the interface is a bridge, of which each port is
     meant, or a NIC, between both ends.
@@ -73,5 +73,5 @@ class KnobKind(ABC, Generic[T]):
     """Of the kernel of a driver domain that sets it, which loads none by itself."""
 
     @abstractmethod
-    def told(self, level: T, target: Target) -> Iterator[plan.Knob]:
-        """What the agent is told to set."""
+    def for_agent(self, level: T, target: Target) -> Iterator[plan.Knob]:
+        """What the agent sets."""

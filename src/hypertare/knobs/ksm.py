@@ -44,7 +44,7 @@ class Ksm(KnobKind[KsmSettings]):
     }
     for_own_machines = True
 
-    def told(self, level: KsmSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: KsmSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.Ksm(**level.model_dump())
 
 

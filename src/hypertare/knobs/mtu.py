@@ -44,7 +44,7 @@ class Mtu(KnobKind[int]):
     place = "link"
     commands = {"": _typed}
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.Mtu(interface=target.interface, bytes=level)
 
 

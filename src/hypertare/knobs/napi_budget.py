@@ -29,7 +29,7 @@ class NapiBudget(KnobKind[NapiBudgetSettings]):
     }
     for_own_machines = True
 
-    def told(self, level: NapiBudgetSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: NapiBudgetSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.NapiBudget(packets=level.packets, microseconds=level.microseconds)
 
 

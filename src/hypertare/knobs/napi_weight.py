@@ -51,7 +51,7 @@ class NapiWeight(KnobKind[int]):
     commands = {"": _typed}
     for_own_machines = True
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.NapiWeight(interface=target.interface, weight=level)
 
 

@@ -28,7 +28,7 @@ class Offloads(KnobKind[dict[str, bool]]):
     place = "way"
     commands = {"*": _typed}
 
-    def told(self, level: dict[str, bool], target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: dict[str, bool], target: Target) -> Iterator[plan.Knob]:
         ports = target.between == "ports"
         for offload, on in level.items():
             if target.between == "no" or not on:

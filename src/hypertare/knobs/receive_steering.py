@@ -32,7 +32,7 @@ class ReceiveSteering(KnobKind[tuple[int, ...]]):
     place = "interface"
     commands = {"": _typed}
 
-    def told(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
         yield plan.ReceiveSteering(interface=target.interface, cpus=level)
 
 

@@ -35,7 +35,7 @@ class RingSizes(KnobKind[RingSettings]):
     commands = {"*": _typed}
     for_own_machines = True
 
-    def told(self, level: RingSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: RingSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.RingSizes(interface=target.interface, **level.model_dump())
 
 

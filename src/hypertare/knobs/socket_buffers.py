@@ -27,7 +27,7 @@ class SocketBuffers(KnobKind[int]):
     place = "link"
     commands = {"": _typed}
 
-    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
         yield plan.SocketBuffers(bytes=level)
 
 

@@ -26,7 +26,7 @@ class Sysctls(KnobKind[dict[str, int | str]]):
     place = "link"
     commands = {"*": _typed}
 
-    def told(self, level: dict[str, int | str], target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: dict[str, int | str], target: Target) -> Iterator[plan.Knob]:
         if level:
             yield plan.Sysctls(values={name: str(value) for name, value in level.items()})
 

@@ -44,7 +44,7 @@ class Thp(KnobKind[ThpSettings]):
     commands = typed()
     for_own_machines = True
 
-    def told(self, level: ThpSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: ThpSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.Thp(**level.model_dump())
 
 

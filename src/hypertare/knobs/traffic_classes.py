@@ -61,7 +61,7 @@ class TrafficClasses(KnobKind[TrafficClassSettings]):
     commands = {"*": _typed}
     modules = ("sch_htb", "cls_u32")
 
-    def told(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:
+    def for_agent(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.TrafficClasses(
             uplink=target.interface, rate_bps=round(level.rate), marked=level.marked()
         )

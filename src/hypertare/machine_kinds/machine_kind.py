@@ -18,7 +18,7 @@ class MachineKind:
 
     name: ClassVar[str]
     clocks: ClassVar[tuple[ClockName, ...]]
-    """The first is the one that it has unless told otherwise."""
+    """The first is the one that it has unless another is named."""
     usual_platforms: ClassVar[tuple[PlatformName, ...]]
     """Those that a study has if it names none."""
     own_tables: ClassVar[tuple[str, ...]] = ()

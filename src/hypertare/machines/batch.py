@@ -24,7 +24,7 @@ from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.protocol.constants import MOST_NICS
 from hypertare.protocol.records import BenchReady, Console, Record, Teardown, TrialBegin, TrialEnd
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from hypertare.study import OF_GUESTS, StudyFile
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Batch:
     @cached_property
     def steps(self) -> bytes:
         """The plan as the machine finds it."""
-        steps: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=self.bench)]
+        steps: list[WireType] = [plan.HelloStep(), plan.BenchStep(bench=self.bench)]
         steps += [plan.TrialStep(trial=trial) for trial in self.trials]
         steps.append(plan.TeardownStep())
         return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
@@ -94,7 +94,7 @@ def make(
     boot: int,
     seed: int,
     places: Sequence[Place],
-    on: planner.Surroundings,
+    on: planner.MachineResources,
     part: int = 0,
 ) -> Batch:
     """One boot of one PC with the trials of these places, in their order; all need the same class.
@@ -159,7 +159,7 @@ def nics_of(bench: plan.Bench, trials: Sequence[plan.Trial] = ()) -> tuple[Nic, 
     return tuple(dict.fromkeys(all_of_them))
 
 
-def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:
+def check_nics(file: StudyFile, plot: Plot, on: planner.MachineResources) -> None:
     """Whether the PCs of a plot have room for all their NICs.
 
     Raises:
@@ -185,7 +185,7 @@ def _of_class(plot: Plot, kind: PcClass) -> Plot:
 
 @dataclass(frozen=True)
 class Sorted:
-    """What a machine told, by what it is about. `trials` has those that were ended in order."""
+    """The records of a machine, by what they are about. `trials` has those that were ended in order."""
 
     bench: tuple[Record, ...]
     trials: dict[int, tuple[Record, ...]]
@@ -222,8 +222,8 @@ def renumbered(records: Sequence[Record], trial: int) -> Iterator[Record]:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a boot told of one of its trials, under the run's numbers."""
+class TrialRecords:
+    """The records of a boot about one of its trials, under the run's numbers."""
 
     place: Place
     records: tuple[Record, ...]
@@ -231,21 +231,21 @@ class Told:
     seconds: float
 
 
-def tell(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[Told]]:
+def records_of(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[TrialRecords]]:
     """The records of a boot's bench, and then of its trials, one by one."""
-    told = sort(output.records)
+    parts = sort(output.records)
 
-    def trials() -> Iterator[Told]:
+    def trials() -> Iterator[TrialRecords]:
         for number, place in enumerate(batch.places):
-            found = told.trials.get(number, ())
+            found = parts.trials.get(number, ())
             records = list(renumbered(found, place.planned.id))
-            error = _error_of(found, output, told.ready)
+            error = _error_of(found, output, parts.ready)
             if error and output.console:
-                records.append(told_by_console(output.console))
+                records.append(console_record(output.console))
             seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
-            yield Told(place, tuple(records), error, seconds)
+            yield TrialRecords(place, tuple(records), error, seconds)
 
-    return told.bench, trials()
+    return parts.bench, trials()
 
 
 def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
@@ -256,5 +256,5 @@ def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | Non
     return output.error or "the machine did not carry this trial out"
 
 
-def told_by_console(lines: Sequence[str]) -> Console:
+def console_record(lines: Sequence[str]) -> Console:
     return Console(node="host", lines=tuple(lines))

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, InputError, MachineError
 from hypertare.design.pc import Pc, walk_options
-from hypertare.design.planner.surroundings import Bootable, Emulating
+from hypertare.design.planner.machine_resources import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
 from hypertare.machines.executor import QEMU, Boot, Booted, BootFiles, Executor, Threads

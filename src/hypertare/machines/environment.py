@@ -15,7 +15,7 @@ from hypertare.machines.host import xen
 from hypertare.runs.machine_state import MachineState
 
 if TYPE_CHECKING:
-    from hypertare.design.planner.surroundings import Bootable, Emulating
+    from hypertare.design.planner.machine_resources import Bootable, Emulating
 
 
 OF_THE_HOST = ("qemu", "xen")

@@ -16,7 +16,7 @@ from hypertare.platforms.pc_class import PC, PcClass
 from hypertare.protocol import plan
 
 Nic = Literal["the machine's", "modelled", "paravirtual"]
-"""`modelled`: its VMM is told which model, and its address."""
+"""`modelled`: its VMM gets the model, and its address."""
 
 Typed = Literal["host", "container", "guest"]
 """Where a person types a command."""
@@ -93,7 +93,7 @@ class Platform(ABC):
     weighted_by: ClassVar[Literal["hypervisor", "cgroups"] | None] = None
     """Who shares CPUs out by weight, if somebody does; cgroups a bench must be made with."""
     is_seen_from_outside: ClassVar[bool] = True
-    """Its CPU time can be told from that of the machine below it."""
+    """Its CPU time is counted apart from that of the machine below it."""
 
     # --- memory
     is_backed_by_host: ClassVar[bool] = False
@@ -112,7 +112,7 @@ class Platform(ABC):
     has_guests_as_peers: ClassVar[bool] = False
     """Its peers may be guests like itself."""
 
-    # --- what it needs, and people are told
+    # --- what it needs, and people read
     pc: ClassVar[PcClass] = PC
     """The class of PC that an emulated machine is for it."""
     settings_typed_at: ClassVar[Typed]

@@ -15,7 +15,10 @@ class Datapath(ProbeKind):
     topic = "polling"
     responses = (
         Response(
-            "datapath_kicks", "kicks", "lower", "times that the guest told what moves its packets"
+            "datapath_kicks",
+            "kicks",
+            "lower",
+            "times that the guest notified what moves its packets",
         ),
         Response(
             "datapath_calls", "calls", "lower", "interrupts that the guest was given for packets"

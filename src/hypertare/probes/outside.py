@@ -42,14 +42,14 @@ class Outside(ProbeKind):
     )
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
-        """The parts of a guest's CPU time that are not its virtual CPUs', where they are told apart."""
+        """The parts of a guest's CPU time that are not its virtual CPUs', where they are counted apart."""
         if not find(platform).uses_accelerator:
             return {}
         asked = [node for node in nodes if (node, self.name) in phase.probes]
         return {f"{part}_cpu": self.total(phase, asked, f"{part}_s") for part in _PARTS}
 
     def cpu_s(self, platform: str, phase: Phase, node: str) -> float | None:
-        """CPU time of a node; without what moves its packets, where that is told apart."""
+        """CPU time of a node; without what moves its packets, where that is counted apart."""
         own = "vcpu_s" if _has_driver_group(platform, phase) else "cpu_s"
         return phase.probe(node, self.name, own)
 

@@ -1,1 +1,1 @@
-"""What the controller and its agents tell each other: plans, and the records that come back."""
+"""What the controller and its agents exchange: plans, and the records that come back."""

@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 
 
-class RunningAgent(Seam):
+class RunningAgent(WireType):
     """An agent outside of the sandbox in which all else of a bench is made: in a container of
     podman or docker, which only the engine can enter, or on a machine that was given. Whoever
     started it ends it.
@@ -86,7 +86,7 @@ DiskFormat = Literal["raw", "qcow2"]
 """
 
 
-class GuestSettings(Seam):
+class GuestSettings(WireType):
     """What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields
     over by name, with the rules of each and its words for libvirt and QEMU.
     """
@@ -135,13 +135,13 @@ TscMode = Literal["native", "emulate", "default"]
 """
 
 
-class Host(Seam):
+class Host(WireType):
     """A process in the bench's own network namespace, which owns the bridges: the native baseline."""
 
     type: Literal["host"] = "host"
 
 
-class Container(Seam):
+class Container(WireType):
     """A process in namespaces of its own, with a cgroup where the machine allows one."""
 
     type: Literal["container"] = "container"
@@ -151,7 +151,7 @@ class Container(Seam):
     """Given when the user's own engine made it, and it runs already; else it is made here."""
 
 
-class Guest(Seam):
+class Guest(WireType):
     """A virtual machine under QEMU."""
 
     type: Literal["guest"] = "guest"
@@ -170,7 +170,7 @@ class Guest(Seam):
     """Bytes of memory that it shares with the machine, for frames past its card; a power of two."""
 
 
-class Domain(Seam):
+class Domain(WireType):
     """A PV guest under Xen, of the driver domain that the host agent runs in."""
 
     type: Literal["domain"] = "domain"
@@ -191,7 +191,7 @@ class Domain(Seam):
     """Time from creating it to the agent's first record, in seconds; longer fails the node."""
 
 
-class Given(Seam):
+class Given(WireType):
     """A machine that was there before, and stays as it is."""
 
     type: Literal["given"] = "given"
@@ -208,7 +208,7 @@ NodeKind = Annotated[Host | Container | Guest | Domain | Given, Field(discrimina
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 
 
-class Interface(Seam):
+class Interface(WireType):
     """An interface of a node on a link."""
 
     name: str
@@ -227,7 +227,7 @@ class Interface(Seam):
     """Offloads to set (ethtool's short names, `tso: false`); absent ones keep their defaults."""
 
 
-class Route(Seam):
+class Route(WireType):
     """How a node reaches a network that it is not on."""
 
     to: str
@@ -245,13 +245,13 @@ Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
 """
 
 
-class Queue(Seam):
+class Queue(WireType):
     discipline: Discipline | None = None
     length: int | None = None
     """Packets that may wait (the interface's `txqueuelen`, and the discipline's own limit)."""
 
 
-class Daemon(Seam):
+class Daemon(WireType):
     """BIRD 2, which speaks OSPF for both families."""
 
     argv: tuple[str, ...]
@@ -262,7 +262,7 @@ class Daemon(Seam):
     """
 
 
-class Router(Seam):
+class Router(WireType):
     """What a node forwards, and how packets wait in it. It takes in no IPv4 packet whose source is
     not reached through the interface that it came from (strict reverse path, RFC 3704).
     """
@@ -280,7 +280,7 @@ class Router(Seam):
 LimitedResource = Literal["open_files", "processes", "pending_signals", "locked_memory", "stack"]
 
 
-class ResourceLimit(Seam):
+class ResourceLimit(WireType):
     """What one process may have of a resource, as getrlimit(2) has it."""
 
     resource: LimitedResource
@@ -290,7 +290,7 @@ class ResourceLimit(Seam):
     """Up to which the process may raise it."""
 
 
-class Files(Seam):
+class Files(WireType):
     """The machine's own files as a node sees them: everything readable, every write in memory."""
 
     workdir: Path
@@ -309,7 +309,7 @@ class Files(Seam):
     """Of the machine's commands, for a node whose own are others."""
 
 
-class Disk(Seam):
+class Disk(WireType):
     """A disk of a node's own, empty when the bench is made and gone with it. A process has the
     medium itself, a guest a device of its VMM that stands on it: so both work on the same.
     """
@@ -325,7 +325,7 @@ class Disk(Seam):
     """
 
 
-class Node(Seam):
+class Node(WireType):
     """One endpoint. Its name is unique on the bench."""
 
     name: str
@@ -357,7 +357,7 @@ its NIC by the MAC address; a container's is moved into its namespace.
 """
 
 
-class Uplink(Seam):
+class Uplink(WireType):
     mac: str
     nic: NicModel | None = None
     wire: str | None = None
@@ -366,7 +366,7 @@ class Uplink(Seam):
     """
 
 
-class Trunk(Seam):
+class Trunk(WireType):
     """A line of a limited rate between two bridges. Each of its ends sends frame after frame, each
     as long on the wire as its bytes with preamble, check and gap take.
     """
@@ -377,7 +377,7 @@ class Trunk(Seam):
     """In b/s each way, of all that is on the wire."""
 
 
-class Link(Seam):
+class Link(WireType):
     """What joins nodes."""
 
     name: str
@@ -395,7 +395,7 @@ Scheduler = Literal["credit", "credit2"]
 """How Xen's hypervisor gives CPUs to its guests."""
 
 
-class VirtualCpus(Seam):
+class VirtualCpus(WireType):
     """Virtual CPUs of a domain of Xen, and the machine's CPUs that they may run on; none of these
     means all.
     """
@@ -404,7 +404,7 @@ class VirtualCpus(Seam):
     on: tuple[int, ...] = ()
 
 
-class Bench(Seam):
+class Bench(WireType):
     """Nodes and links that the host agent makes, and removes again."""
 
     name: str
@@ -441,7 +441,7 @@ ThpDefrag = Literal["always", "defer", "defer+madvise", "madvise", "never"]
 """
 
 
-class MarkedClass(Seam):
+class MarkedClass(WireType):
     """The class of IPv4 packets with a mark; all others are of another. Each may use what the
     other leaves of the rate that they share.
     """
@@ -454,7 +454,7 @@ class MarkedClass(Seam):
     """What is lent goes to it first; else to both alike."""
 
 
-class Mtu(Seam):
+class Mtu(WireType):
     """MTU of an interface, in bytes."""
 
     type: Literal["mtu"] = "mtu"
@@ -462,7 +462,7 @@ class Mtu(Seam):
     bytes: int
 
 
-class Offload(Seam):
+class Offload(WireType):
     """An offload by ethtool's short name: rx, tx, sg, tso, gso, gro, lro, ufo, rxvlan, txvlan.
     With `ports` it is that of each port of the bridge `interface`, and not of the bridge
     itself.
@@ -475,21 +475,21 @@ class Offload(Seam):
     ports: bool = False
 
 
-class SocketBuffers(Seam):
+class SocketBuffers(WireType):
     """Default and largest socket buffers (net.core.[rw]mem_default/_max, net.ipv4.tcp_[rw]mem)."""
 
     type: Literal["socket_buffers"] = "socket_buffers"
     bytes: int
 
 
-class Sysctls(Seam):
+class Sysctls(WireType):
     """Settings of the network by their names below /proc/sys (`net/ipv4/tcp_notsent_lowat`)."""
 
     type: Literal["sysctls"] = "sysctls"
     values: dict[str, str]
 
 
-class InterruptCpus(Seam):
+class InterruptCpus(WireType):
     """CPUs that serve an interface's interrupts, counted as the node counts them."""
 
     type: Literal["interrupt_cpus"] = "interrupt_cpus"
@@ -497,7 +497,7 @@ class InterruptCpus(Seam):
     cpus: tuple[int, ...]
 
 
-class ReceiveSteering(Seam):
+class ReceiveSteering(WireType):
     """CPUs of receive packet steering of every queue of an interface; none switches it off."""
 
     type: Literal["receive_steering"] = "receive_steering"
@@ -505,7 +505,7 @@ class ReceiveSteering(Seam):
     cpus: tuple[int, ...]
 
 
-class NapiWeight(Seam):
+class NapiWeight(WireType):
     """Packets that one poll may take from each NAPI instance of an interface, 1 to 1024."""
 
     type: Literal["napi_weight"] = "napi_weight"
@@ -513,7 +513,7 @@ class NapiWeight(Seam):
     weight: int
 
 
-class NapiBudget(Seam):
+class NapiBudget(WireType):
     """What one softirq may take from all instances (net.core.netdev_budget, netdev_budget_usecs);
     without `microseconds` that limit stays as it is.
     """
@@ -523,7 +523,7 @@ class NapiBudget(Seam):
     microseconds: int | None = None
 
 
-class DevWeight(Seam):
+class DevWeight(WireType):
     """Packets that one poll may take from a CPU's backlog (net.core.dev_weight). The weight of a
     driver's instances is another.
     """
@@ -532,7 +532,7 @@ class DevWeight(Seam):
     packets: int
 
 
-class RingSizes(Seam):
+class RingSizes(WireType):
     """Descriptors of an interface's rings, as in ethtool(8); what is not given stays as it is."""
 
     type: Literal["ring_sizes"] = "ring_sizes"
@@ -541,7 +541,7 @@ class RingSizes(Seam):
     tx: int | None = None
 
 
-class InterruptCoalescing(Seam):
+class InterruptCoalescing(WireType):
     """Interrupt coalescing as in ethtool(8); what is not given stays as it is."""
 
     type: Literal["interrupt_coalescing"] = "interrupt_coalescing"
@@ -553,7 +553,7 @@ class InterruptCoalescing(Seam):
     adaptive_rx: bool | None = None
 
 
-class BusyPoll(Seam):
+class BusyPoll(WireType):
     """Time for which a waiting socket polls its NIC itself (net.core.busy_poll and busy_read; the
     latter is SO_BUSY_POLL of every socket made from then on); 0 switches it off.
     """
@@ -562,7 +562,7 @@ class BusyPoll(Seam):
     microseconds: int
 
 
-class DeferHardIrqs(Seam):
+class DeferHardIrqs(WireType):
     """Polls without packets before an interface's interrupt is switched on again, and the time, in
     ns, after which a timer polls; both 0 is the default.
     """
@@ -573,7 +573,7 @@ class DeferHardIrqs(Seam):
     flush_timeout_ns: int
 
 
-class Thp(Seam):
+class Thp(WireType):
     """Transparent huge pages of a machine (sysfs, transparent_hugepage): who gets them, how hard
     the kernel tries in a page fault, and how long khugepaged sleeps between looks for small
     pages to turn into huge ones; what is not given stays as it is.
@@ -585,7 +585,7 @@ class Thp(Seam):
     scan_sleep_ms: int | None = None
 
 
-class Ksm(Seam):
+class Ksm(WireType):
     """Same-page merging of a machine (sysfs, ksm), of memory that asks for it. Switching it off
     takes apart what was merged.
     """
@@ -596,7 +596,7 @@ class Ksm(Seam):
     sleep_ms: int | None = None
 
 
-class HaltPollNs(Seam):
+class HaltPollNs(WireType):
     """How long KVM polls for a halted virtual CPU's wake-up before it lets others have its CPU, at
     most (parameter halt_poll_ns of the module kvm); 0 switches it off.
     """
@@ -605,7 +605,7 @@ class HaltPollNs(Seam):
     nanoseconds: int
 
 
-class SchedulerWeight(Seam):
+class SchedulerWeight(WireType):
     """Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the
     driver domain; on the node `host` only. Elsewhere of cgroups, if the bench has `weights`: of
     a guest's virtual CPUs, or of the threads that move packets for guests.
@@ -616,7 +616,7 @@ class SchedulerWeight(Seam):
     guest: str | None = None
 
 
-class TrafficClasses(Seam):
+class TrafficClasses(WireType):
     """What the machine's NIC with this MAC address sends, by which guests reach others, waits for
     a rate, in b/s on the wire: packets with a mark in a class of their own, or all in one.
     """
@@ -650,7 +650,7 @@ Knob = Annotated[
 ]
 
 
-class KnobSetting(Seam):
+class KnobSetting(WireType):
     node: str
     knob: Knob
 
@@ -662,7 +662,7 @@ Direction = Literal["out", "back"]
 """
 
 
-class Purpose(Seam):
+class Purpose(WireType):
     """What a task is there for, among those of its phase."""
 
     role: str
@@ -697,7 +697,7 @@ IoEngine = Literal["io_uring", "pread"]
 """
 
 
-class DurableWrites(Seam):
+class DurableWrites(WireType):
     """Writes at random that are made durable again and again, by system calls: [`Io`] that
     acknowledges.
     """
@@ -710,7 +710,7 @@ class DurableWrites(Seam):
     seed: int
 
 
-class Command(Seam):
+class Command(WireType):
     """A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured."""
 
     type: Literal["command"] = "command"
@@ -732,7 +732,7 @@ class Command(Seam):
     """It has a terminal of its own as its standard input, output and error."""
 
 
-class StreamSend(Seam):
+class StreamSend(WireType):
     type: Literal["stream_send"] = "stream_send"
     protocol: StreamProtocol
     to: str
@@ -758,7 +758,7 @@ class StreamSend(Seam):
     """Mark of each packet (DSCP, RFC 2474), 0 to 63; none keeps the kernel's, which is 0."""
 
 
-class StreamReceive(Seam):
+class StreamReceive(WireType):
     """Listens, says `ready`, counts what arrives; ends when told to."""
 
     type: Literal["stream_receive"] = "stream_receive"
@@ -779,7 +779,7 @@ class StreamReceive(Seam):
     """
 
 
-class PingRequest(Seam):
+class PingRequest(WireType):
     """Sends a request, waits for its answer, notes the round-trip time, and so on."""
 
     type: Literal["ping_request"] = "ping_request"
@@ -807,7 +807,7 @@ class PingRequest(Seam):
     """
 
 
-class PingReply(Seam):
+class PingReply(WireType):
     """Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel
     itself.
     """
@@ -822,7 +822,7 @@ class PingReply(Seam):
     """How frames come in; what comes in by shared memory goes out by it."""
 
 
-class Burn(Seam):
+class Burn(WireType):
     """Uses a share of each of `cpus` CPUs."""
 
     type: Literal["burn"] = "burn"
@@ -832,7 +832,7 @@ class Burn(Seam):
     threads: int = 1
 
 
-class Fork(Seam):
+class Fork(WireType):
     """Forks, executes a program that writes to memory and ends, and waits for it, again and again:
     what makes and unmakes page tables.
     """
@@ -843,7 +843,7 @@ class Fork(Seam):
     """Bytes that each program writes to, one byte a page of 4 KB."""
 
 
-class Touch(Seam):
+class Touch(WireType):
     """Reads memory in random order, each read after the one before: what needs page tables and
     changes none. Ends after `count` reads or after `duration_s`; exactly one of them is given.
     """
@@ -857,7 +857,7 @@ class Touch(Seam):
     duration_s: float | None = None
 
 
-class Sleep(Seam):
+class Sleep(WireType):
     """Sleeps to a time, sees how late it woke, and so on, each thread for itself: on a CPU of its
     own where there are several.
     """
@@ -869,7 +869,7 @@ class Sleep(Seam):
     threads: int = 1
 
 
-class FrameSend(Seam):
+class FrameSend(WireType):
     """Sends numbered frames of the local experimental EtherType."""
 
     type: Literal["frame_send"] = "frame_send"
@@ -893,7 +893,7 @@ class FrameSend(Seam):
     """Seconds at the start that are sent but not counted."""
 
 
-class FrameCapture(Seam):
+class FrameCapture(WireType):
     """Says `ready`, counts what arrives of a session; ends when told to."""
 
     type: Literal["frame_capture"] = "frame_capture"
@@ -909,7 +909,7 @@ class FrameCapture(Seam):
     omit_s: float = 0.0
 
 
-class FrameFeed(Seam):
+class FrameFeed(WireType):
     """Says `ready`, writes a guest's frames of a session into the memory that it shares with its
     machine; ends when told to. On the node that has the guest's bridge.
     """
@@ -924,7 +924,7 @@ class FrameFeed(Seam):
     """Bytes of memory in which frames wait to be written there."""
 
 
-class FrameRelay(Seam):
+class FrameRelay(WireType):
     """Says `ready`, moves frames between a guest's bridge and the memory that the guest shares
     with its machine, both ways, past the guest's card; ends when told to. On the node that has
     the bridge. Where a core polls for the guest's card, that core does it.
@@ -937,7 +937,7 @@ class FrameRelay(Seam):
     """Longest frame, in bytes with its header."""
 
 
-class Cpuid(Seam):
+class Cpuid(WireType):
     """Executes CPUID so often, for which a guest with hardware virtualisation leaves for its
     hypervisor.
     """
@@ -946,7 +946,7 @@ class Cpuid(Seam):
     count: int
 
 
-class Serve(Seam):
+class Serve(WireType):
     """A program that others speak with. Says `ready` once it listens; ends when told to, and not
     before.
     """
@@ -960,7 +960,7 @@ class Serve(Seam):
     """Run in the node's view of the machine's files, with the work directory laid afresh first."""
 
 
-class Io(Seam):
+class Io(WireType):
     """Reads and writes blocks of its node's disk, which [`IoFill`] has filled. Every block says
     which one it is and which writing of it, so that a block that is not what was written last
     is an error.
@@ -999,7 +999,7 @@ class Io(Seam):
     """
 
 
-class IoFill(Seam):
+class IoFill(WireType):
     """Writes every block of a span of its node's disk, makes that durable, says `ready`; ends when
     told to.
     """
@@ -1013,7 +1013,7 @@ class IoFill(Seam):
     seed: int = 0
 
 
-class IoVerify(Seam):
+class IoVerify(WireType):
     """Reads every block of work that acknowledged until it was ended, and counts those that are
     older than what had been made durable.
     """
@@ -1047,7 +1047,7 @@ Workload = Annotated[
 ]
 
 
-class Task(Seam):
+class Task(WireType):
     """One workload on one node. Its `id` is unique in its phase."""
 
     id: str
@@ -1113,12 +1113,12 @@ speed.
 """
 
 
-class ProbeRequest(Seam):
+class ProbeRequest(WireType):
     node: str
     probe: ProbeName
 
 
-class PowerCut(Seam):
+class PowerCut(WireType):
     """A node ends at once, and with it all that the machine below it holds of its disk but the
     disk itself.
     """
@@ -1128,7 +1128,7 @@ class PowerCut(Seam):
     """Seconds from the beginning of the writes."""
 
 
-class Life(Seam):
+class Life(WireType):
     """A node beside those of the bench that lives as long as one phase: it is made, answers, is
     saved and restored, and ends. What each of these took is a result of the node `of`.
     """
@@ -1151,7 +1151,7 @@ class Life(Seam):
     purpose: Purpose | None = None
 
 
-class Phase(Seam):
+class Phase(WireType):
     """Tasks that run at the same time. Background tasks start first: those that listen (receivers,
     echoes), all at once, and when they are ready all others at once. When these are ready too,
     all foreground tasks start. The phase ends when every foreground task has ended; the
@@ -1167,7 +1167,7 @@ class Phase(Seam):
     """Seconds after which whatever still runs is killed and the trial is failed."""
 
 
-class Trial(Seam):
+class Trial(WireType):
     """One execution of one cell."""
 
     id: int
@@ -1176,28 +1176,28 @@ class Trial(Seam):
     phases: tuple[Phase, ...]
 
 
-class HelloStep(Seam):
+class HelloStep(WireType):
     """First line, always."""
 
     step: Literal["hello"] = "hello"
     protocol: Literal[1] = 1
 
 
-class BenchStep(Seam):
+class BenchStep(WireType):
     """Make a bench. Answered by `bench` records."""
 
     step: Literal["bench"] = "bench"
     bench: Bench
 
 
-class TrialStep(Seam):
+class TrialStep(WireType):
     """Execute one trial on the bench. Answered by `trial_end`."""
 
     step: Literal["trial"] = "trial"
     trial: Trial
 
 
-class TeardownStep(Seam):
+class TeardownStep(WireType):
     """Remove the bench; another may follow. Answered by `teardown`."""
 
     step: Literal["teardown"] = "teardown"

@@ -21,10 +21,10 @@ from hypertare.protocol.plan import (
     TscMode,
     VirtualCpus,
 )
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 
 
-class Backing(Seam):
+class Backing(WireType):
     """How the machine's own page tables map a guest's memory, in bytes."""
 
     page_size: int
@@ -35,7 +35,7 @@ class Backing(Seam):
     """Of those, what is mapped by huge pages, from the pool or transparent ones."""
 
 
-class Histogram(Seam):
+class Histogram(WireType):
     """Counts by value: each bucket is its highest equivalent value and how often it was seen."""
 
     unit: str
@@ -48,12 +48,12 @@ KnobAction = Literal["applied", "put_back"]
 LogLevel = Literal["info", "warning"]
 
 
-class Hello(Seam):
+class Hello(WireType):
     """First record of every agent."""
 
     record: Literal["hello"] = "hello"
     node: str
-    """Empty until the agent has been told its name."""
+    """Empty until the agent knows its name."""
     protocol: int
     agent: str
     kernel: str
@@ -72,7 +72,7 @@ class Hello(Seam):
     """
 
 
-class Done(Seam):
+class Done(WireType):
     """An order was carried out, or could not be."""
 
     record: Literal["done"] = "done"
@@ -83,7 +83,7 @@ class Done(Seam):
     """The node's monotonic clock when it answered."""
 
 
-class NodeReady(Seam):
+class NodeReady(WireType):
     """A node is ready to work."""
 
     record: Literal["node"] = "node"
@@ -123,7 +123,7 @@ class NodeReady(Seam):
     """Those of Xen's driver domain; guests of Xen only."""
 
 
-class InterfaceState(Seam):
+class InterfaceState(WireType):
     """An interface as it is, after what was asked for was set."""
 
     record: Literal["interface"] = "interface"
@@ -137,7 +137,7 @@ class InterfaceState(Seam):
     tx_queues: int
 
 
-class BenchReady(Seam):
+class BenchReady(WireType):
     """A bench is ready, or could not be made; `node` is the one to blame, if one is."""
 
     record: Literal["bench"] = "bench"
@@ -147,18 +147,18 @@ class BenchReady(Seam):
     node: str | None = None
 
 
-class Teardown(Seam):
+class Teardown(WireType):
     record: Literal["teardown"] = "teardown"
     seconds_s: float
 
 
-class TrialBegin(Seam):
+class TrialBegin(WireType):
     record: Literal["trial_begin"] = "trial_begin"
     trial: int
     t_s: float
 
 
-class TrialEnd(Seam):
+class TrialEnd(WireType):
     """`error` is absent when every phase ended in good order; `lost` names a node that is gone, so
     that the bench has to be made anew.
     """
@@ -171,8 +171,8 @@ class TrialEnd(Seam):
     lost: str | None = None
 
 
-class Interval(Seam):
-    """One interval of a stream, told by the end that counts."""
+class Interval(WireType):
+    """One interval of a stream, as the end that counts reports it."""
 
     record: Literal["interval"] = "interval"
     node: str
@@ -191,7 +191,7 @@ class Interval(Seam):
     """Of the task, as its plan says. Whatever a node says here is replaced."""
 
 
-class TaskResult(Seam):
+class TaskResult(WireType):
     """How a task ended."""
 
     record: Literal["result"] = "result"
@@ -209,7 +209,7 @@ class TaskResult(Seam):
     """Of the task, as its plan says. Whatever a node says here is replaced."""
 
 
-class ProbeValues(Seam):
+class ProbeValues(WireType):
     """Differences of counters over a phase."""
 
     record: Literal["probe"] = "probe"
@@ -227,7 +227,7 @@ class ProbeValues(Seam):
     """Values that this machine cannot give, by name (`*` for any text), each with the reason."""
 
 
-class KnobOutcome(Seam):
+class KnobOutcome(WireType):
     """A knob was applied or put back, or is not available here."""
 
     record: Literal["knob"] = "knob"
@@ -242,7 +242,7 @@ class KnobOutcome(Seam):
     """Given when it could not be applied or put back."""
 
 
-class Log(Seam):
+class Log(WireType):
     """Something a person should know; never needed to compute a response."""
 
     record: Literal["log"] = "log"
@@ -251,7 +251,7 @@ class Log(Seam):
     text: str
 
 
-class Console(Seam):
+class Console(WireType):
     """The last lines of a node's console, after it failed."""
 
     record: Literal["console"] = "console"
@@ -259,7 +259,7 @@ class Console(Seam):
     lines: tuple[str, ...]
 
 
-class Survey(Seam):
+class Survey(WireType):
     """What a host is that benches are to be made on: the only record of `hypertare-agent survey`."""
 
     record: Literal["survey"] = "survey"

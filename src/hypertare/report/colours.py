@@ -44,7 +44,7 @@ def of_platforms(platforms: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_lines(platforms: Mapping[str, str]) -> dict[str, str]:
-    """By the names of lines, each with its platform: the platform's colour where it tells lines apart."""
+    """By the names of lines, each with its platform: the platform's colour where it separates lines."""
     if len(set(platforms.values())) > 1 or set(platforms) <= set(platforms.values()):
         return of_platforms(platforms)
     return of_levels(list(platforms))

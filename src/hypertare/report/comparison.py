@@ -89,9 +89,9 @@ def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
     for title, places in (("only in A", comparison.only_a), ("only in B", comparison.only_b)):
         if places:
             yield Text(f"{title}: {plain('; '.join(places))}")
-    if comparison.foretold:
+    if comparison.predictions:
         yield Text("predictability", style="bold")
-        for line in comparison.foretold:
+        for line in comparison.predictions:
             yield Padding(Text(plain(line)), (0, 0, 0, 2), expand=False)
     if comparison.warnings:
         yield Text()
@@ -105,16 +105,16 @@ def _answer(comparison: Comparison, wording: Wording) -> Text:
     deciding = [one for one in comparison.changes if one.decides]
     for direction, found in (("worse", comparison.worse), ("undecided", comparison.undecided)):
         if found:
-            told = f"{direction}: {len(found)} of {len(deciding)} figures that decide"
-            return Text(f"{_MARKS[direction]} {told}", style=_STYLES[direction])
+            words = f"{direction}: {len(found)} of {len(deciding)} figures that decide"
+            return Text(f"{_MARKS[direction]} {words}", style=_STYLES[direction])
     bounds = [(bound, one) for one in deciding if (bound := _worst(one)) is not None]
-    told = "no worse"
+    words = "no worse"
     if bounds:
         most, one = max(bounds, key=lambda found: found[0])
         what = f"{'cost of ' if one.of == 'cost' else ''}{word(one.response)}"
         where = f"{_platform(one, wording)} {what} in {wording.label(one.cell)}"
-        told = f"no worse, or by {figures.significant(100 * most)} % at most ({where})"
-    return Text(f"{_MARKS['no difference shown']} {plain(told)}")
+        words = f"no worse, or by {figures.significant(100 * most)} % at most ({where})"
+    return Text(f"{_MARKS['no difference shown']} {plain(words)}")
 
 
 def _worst(change: Change) -> float | None:

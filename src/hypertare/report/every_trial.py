@@ -45,7 +45,7 @@ class Column:
         for value in self.values:
             yield None if value is None else fine(value / divisor)
 
-    def told(self) -> Iterator[str]:
+    def texts(self) -> Iterator[str]:
         for value in self.values:
             yield "–" if value is None else figures.quantity(value, self.response.unit, _DIGITS)
 
@@ -87,8 +87,8 @@ class EveryTrial:
         return ("trial", "platform", "block", "boot", "kind", *(c.name for c in self.columns))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        told = zip(*(column.told() for column in self.columns), strict=True)
-        for point, cells in zip(self.trials, told, strict=True):
+        lines = zip(*(column.texts() for column in self.columns), strict=True)
+        for point, cells in zip(self.trials, lines, strict=True):
             yield (
                 str(point.trial),
                 point.platform,

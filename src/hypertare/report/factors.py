@@ -43,11 +43,11 @@ def answer(summary: Summary, wording: Wording) -> Sentence | None:
         text = f"levels of factors: {showing} of {len(every)} comparisons show a difference"
         return Sentence("same", text)
     several = len({wording.label(one.cell) for one in every}) > 1
-    told: dict[str, list[str]] = {}
+    changes: dict[str, list[str]] = {}
     for one in every:
         place = f" in {wording.label(one.cell)}" if several else ""
-        told.setdefault(f"{compared(one)}{place}", []).append(_short(one, wording))
-    text = "; ".join(f"{what}: {', '.join(parts)}" for what, parts in told.items())
+        changes.setdefault(f"{compared(one)}{place}", []).append(_short(one, wording))
+    text = "; ".join(f"{what}: {', '.join(parts)}" for what, parts in changes.items())
     return Sentence(loudest(map(_tone, every)), text)
 
 
@@ -101,12 +101,12 @@ def _of_speed(one: LevelChange) -> str:
 
 
 def verdicts(summary: Summary, wording: Wording) -> Iterator[Sentence]:
-    """Every change that is told one by one."""
+    """Every change that is given one by one."""
     several = len({wording.label(one.cell) for one in summary.levels}) > 1
-    return (_sentence(one, wording, several) for one in telling(summary))
+    return (_sentence(one, wording, several) for one in largest(summary))
 
 
-def telling(summary: Summary) -> tuple[LevelChange, ...]:
+def largest(summary: Summary) -> tuple[LevelChange, ...]:
     """Every change, or of many the largest. A study with claims asks what those say: of many changes it
     gets their number alone.
     """
@@ -148,14 +148,14 @@ def _sentence(one: LevelChange, wording: Wording, several: bool) -> Sentence:
     rests = basis(one.platform, one.blocks, one.blocks, wording)
     text, interval = change_of_both(one, wording)
     if one.verdict == "undecided":
-        told = f"{undecided_why(one)}, {title}: {text}"
+        words = f"{undecided_why(one)}, {title}: {text}"
     elif one.verdict == "no difference shown":
-        told = f"{none_shown(one)} in {title}: {text}"
+        words = f"{none_shown(one)} in {title}: {text}"
     else:
-        told = f"{text} {title}"
+        words = f"{text} {title}"
     over = f" over {one.settings} settings" if one.settings > 1 else ""
     around = f" ({interval_text(one, interval)})" if interval else ""
-    return Sentence(_tone(one), f"{what}: {told}{around}{over}{rests}{_cost(one)}")
+    return Sentence(_tone(one), f"{what}: {words}{around}{over}{rests}{_cost(one)}")
 
 
 def compared(one: LevelChange) -> str:

@@ -1,4 +1,4 @@
-"""What failed, told once and in its own words."""
+"""What failed, said once and in its own words."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def sentences(
         yield Sentence("failed", NO_INSTRUCTION)
 
 
-def is_told(reason: str, told: Sequence[Sentence]) -> bool:
+def is_said(reason: str, sentences: Sequence[Sentence]) -> bool:
     """Whether a sentence has said it already."""
     one = Reason.of(reason)
     last = one.said[-1].strip() if one.said else one.what
-    return any(last in sentence.text for sentence in told)
+    return any(last in sentence.text for sentence in sentences)
 
 
 def _split(text: str) -> tuple[str, str, str]:

@@ -77,10 +77,10 @@ def _field(
     else:
         logs = all(value > 0 for one in own for value in one.values(plot.y)[0])
         figures = [(one, rounds) for one in own if (rounds := values_of(one, plot.y, logs))]
-    told = mean(figures, report.meta.confidence)
-    if told is None:
+    averaged = mean(figures, report.meta.confidence)
+    if averaged is None:
         return None
-    seen, cells = told
+    seen, cells = averaged
     ends = [seen.estimate if end is None else end for end in (seen.estimate, seen.low, seen.high)]
     value, low, high = (math.exp(end) if logs else end for end in ends)
     facet, line, x = _split(plot, place)
@@ -154,5 +154,5 @@ def rows(plot: Plot, fields: Sequence[Field]) -> Iterator[tuple[str, ...]]:
             high=one.high if one.low < one.high else None,
             exact=False,
         )
-        told = verdict.mean_text(shown, one.unit)
-        yield (*map(levels.shown, one.levels), one.platform, *told, str(one.cells))
+        texts = verdict.mean_text(shown, one.unit)
+        yield (*map(levels.shown, one.levels), one.platform, *texts, str(one.cells))

@@ -66,8 +66,8 @@ class Forest:
 
 
 def of_levels(report: Report) -> list[Forest]:
-    """What the levels of factors change; of many only the largest (`factors.telling`)."""
-    every = factors.telling(report.summary)
+    """What the levels of factors change; of many only the largest (`factors.largest`)."""
+    every = factors.largest(report.summary)
     several = len({report.wording.label(one.cell) for one in every}) > 1
     apart = _stand_apart(every)
     interval = verdict.heading(every, report.meta.confidence)
@@ -151,16 +151,16 @@ def _level(one: LevelChange, report: Report, several: bool, *, names_levels: boo
 
 
 def _row(
-    name: str, value: str, told: tuple[str, str], one: Estimate | LevelChange, report: Report
+    name: str, value: str, texts: tuple[str, str], one: Estimate | LevelChange, report: Report
 ) -> Row:
-    change, interval = told
+    change, interval = texts
     if one.reason == "few":
         interval = verdict.undecided_why(one)
     return Row(name, value, change, interval, verdict.tone(one), _ends(one, report))
 
 
 def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
-    """Of ratios told as factors the logarithms, so that half is as far out as double."""
+    """Of ratios given as factors the logarithms, so that half is as far out as double."""
     if one.cost is None:
         return _closed(one.difference_low, one.difference, one.difference_high)
     ratios = verdict.ratios(one)

@@ -174,7 +174,7 @@ def _cells(report: Report) -> Iterator[str]:
 
 
 def _how(report: Report) -> Iterator[str]:
-    """What these figures are of: without it nobody could tell whether they still hold."""
+    """What these figures are of: without it nobody could say whether they still hold."""
     summary, machine = report.summary, report.summary.machine
     lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
     yield (

@@ -35,7 +35,7 @@ from hypertare.runs.summary import Estimate, Summary
 
 # What a series shows of an interval, the first that it has.
 _SERIES = ("goodput_bps", "sent_bps")
-# Points of a distribution that an eye can tell apart in a chart.
+# Points of a distribution that an eye can separate in a chart.
 _ECDF_POINTS = 160
 
 # CPU time by what it was spent on, from the names of the probes' values. `guest_s` is left out:
@@ -356,13 +356,13 @@ class _Place:
 
 
 def _answers(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
-    told = (
+    sentences = (
         claims.answer(summary.claims),
         factors.fastest(summary, wording),
         None if summary.fastest else factors.answer(summary, wording),
         verdict.answer(_leading(summary, meta, wording), wording),
     )
-    return (one for one in told if one is not None)
+    return (one for one in sentences if one is not None)
 
 
 def _verdicts(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:

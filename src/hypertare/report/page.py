@@ -59,7 +59,7 @@ def where(found: Summary | Tuning) -> list[tuple[str, str]]:
 
 
 def when(found: Summary | Tuning) -> list[tuple[str, str]]:
-    """And what makes it again, or tells it from another time."""
+    """And what makes it again, or distinguishes it from another time."""
     lasted = (found.ended - found.started).total_seconds() if found.ended else None
     return [
         ("started", found.started.strftime("%Y-%m-%d %H:%M UTC")),

@@ -75,7 +75,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
         parts += _matters(report)
         parts += chain.from_iterable(map(_short, grid.tables(report)))
     for table in tables(report):
-        # Rows tell the largest changes of levels; of many levels there are pages of others.
+        # Rows show the largest changes of levels; of many levels there are pages of others.
         if every or (table.id != effects.ID and not is_left_out(table, report)):
             parts += _found(table)
     parts += _failures(report)
@@ -220,7 +220,9 @@ def _failures(report: Report) -> list[RenderableType]:
     count = len(report.failures)
     title = f"{count} of {len(report.trials)} trials failed; they are in no estimate"
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
-    groups = [one for one in _alike(report.failures) if one[-1].console or not _told(one, report)]
+    groups = [
+        one for one in _alike(report.failures) if one[-1].console or not _is_said(one, report)
+    ]
     for group in groups[:_MOST_FAILURES]:
         text = _failed(group, report)
         lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
@@ -232,8 +234,8 @@ def _failures(report: Report) -> list[RenderableType]:
     return lines
 
 
-def _told(group: Sequence[Failure], report: Report) -> bool:
-    return failures.is_told(group[0].reason, report.remarks)
+def _is_said(group: Sequence[Failure], report: Report) -> bool:
+    return failures.is_said(group[0].reason, report.remarks)
 
 
 def _alike(found: Iterable[Failure]) -> list[list[Failure]]:
@@ -249,7 +251,7 @@ def _failed(group: Sequence[Failure], report: Report) -> str:
     one = group[0]
     numbers = ", ".join(str(failure.trial) for failure in group)
     named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
-    return named if _told(group, report) else f"{named}: {one.reason}"
+    return named if _is_said(group, report) else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report, every: bool) -> list[RenderableType]:
@@ -260,13 +262,13 @@ def _warnings(report: Report, every: bool) -> list[RenderableType]:
         lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
         texts = (Text(plain(warning)) for warning in report.warnings)
         return lines + [Padding(text, (0, 0, 0, 2), expand=False) for text in texts]
-    return [_marked("!", _first(w), "yellow") for w in _untold(report)[:_MOST_WARNINGS]]
+    return [_marked("!", _first(w), "yellow") for w in _unsaid(report)[:_MOST_WARNINGS]]
 
 
-def _untold(report: Report) -> list[str]:
+def _unsaid(report: Report) -> list[str]:
     """Without what a sentence has said already: which programs were busy."""
-    told = {warning(one) for one in report.summary.disturbances}
-    return [text for text in report.warnings if text not in told]
+    disturbances = {warning(one) for one in report.summary.disturbances}
+    return [text for text in report.warnings if text not in disturbances]
 
 
 def _first(text: str) -> str:
@@ -283,7 +285,7 @@ def _rest(report: Report) -> Iterator[RenderableType]:
         if one.estimate or not one.response.startswith("exits_")
     }
     names -= {*report.meta.headline.values(), *(response.name for response in MODELLED)}
-    warnings = len(_untold(report)) - _MOST_WARNINGS
+    warnings = len(_unsaid(report)) - _MOST_WARNINGS
     more = [
         f"{count} more {noun}{'s' if count != 1 else ''}"
         for count, noun in ((len(names), "response"), (warnings, "warning"))

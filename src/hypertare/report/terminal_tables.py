@@ -64,9 +64,9 @@ def below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[Ren
     """A row whose values stand below its name, each with its column's name."""
     name, *values = cells
     indent = len(name) - len(name.lstrip())
-    told = zip(head[1:], values, strict=True)
+    pairs = zip(head[1:], values, strict=True)
     listed = ", ".join(
-        f"{column} {value}".lstrip() for column, value in told if value not in _NOTHING
+        f"{column} {value}".lstrip() for column, value in pairs if value not in _NOTHING
     )
     yield Padding(Text(name.strip(), style=style), (0, 0, 0, indent), expand=False)
     yield Padding(Text(listed, style=style), (0, 0, 0, indent + 2), expand=False)
@@ -111,16 +111,16 @@ class Fitting:
         there is too little room.
         """
         cells = zip(*(row.cells for row in self.table.rows), strict=True)
-        told = [
+        columns = [
             (column, (column.name, *found))
             for column, found in zip(self.table.columns, cells, strict=True)
         ]
-        widths = [max(map(cell_len, texts)) for _, texts in told]
+        widths = [max(map(cell_len, texts)) for _, texts in columns]
         least = [
             max(cell_len(part) for text in texts for part in text.split() or [""])
             if column.is_text
             else width
-            for (column, texts), width in zip(told, widths, strict=True)
+            for (column, texts), width in zip(columns, widths, strict=True)
         ]
         least[0] = max(least[0], _LEAST_NAME)
         widths[0] = max(widths[0], least[0])

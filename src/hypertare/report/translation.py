@@ -24,7 +24,7 @@ NOTES = {
 UNITS = {EXITS: "exits a trial", FAULTS: "page faults a trial", MAPPINGS: "pages"}
 
 _MOST_PARTS = 8
-"""More colours no eye tells apart: what is smaller is added up."""
+"""More colours no eye separates: what is smaller is added up."""
 
 OTHER = "other"
 

@@ -16,7 +16,7 @@ from hypertare.base.level import Cell, Level
 from hypertare.base.response import Better
 from hypertare.base.words import factor_text, word
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.conditions import told
+from hypertare.findings.conditions import disturbed
 from hypertare.runs.store import Meta
 from hypertare.runs.summary import Estimate, LevelChange, Summary
 from hypertare.stats.practical import NO_DIFFERENCE, THRESHOLD
@@ -74,7 +74,7 @@ class Wording:
     """How this run calls its responses, cells and platforms.
 
     A cell of a guest may hold factors that only guests have, such as its NIC. They belong to the
-    platform's name; the others tell the cells apart, and only where they differ.
+    platform's name; the others distinguish the cells, and only where they differ.
     """
 
     titles: Mapping[tuple[str, str], str]
@@ -87,7 +87,7 @@ class Wording:
     """Platforms that are a machine with another processor: what they differ by is no cost of being one."""
     threshold: float = THRESHOLD
     in_factors: frozenset[str] = frozenset()
-    """Responses of which a change reaches tenfold: all of theirs are told as factors, so that the unit
+    """Responses of which a change reaches tenfold: all of theirs are given as factors, so that the unit
     does not change between neighbours."""
     _labels: dict[tuple[tuple[str, type, Level], ...], str] = field(
         default_factory=dict, repr=False, compare=False
@@ -159,7 +159,7 @@ class Wording:
         return " ".join([workload, *levels] if spelt_out else levels)
 
     def levels(self, cell: Cell) -> str:
-        """What tells a cell from the others of its workload: `cpus 2`."""
+        """What distinguishes a cell from the others of its workload: `cpus 2`."""
         workload = str(cell.get("workload", ""))
         return " ".join(
             named(factor, level)
@@ -238,7 +238,7 @@ def interval_text(one: Estimate | LevelChange, interval: str) -> str:
 
 
 def confidence_text(confidence: float) -> str:
-    """`95 % interval`; among many comparisons `99.4 % interval`, with the digits that tell it from 100."""
+    """`95 % interval`; among many comparisons `99.4 % interval`, with digits that separate it from 100."""
     missing = 100 * (1 - confidence)
     places = max(0, 1 - math.floor(math.log10(missing))) if missing > 0 else 0
     return f"{round(100 * confidence, places):g} % interval"
@@ -433,7 +433,7 @@ def _counted(count: int) -> str:
 
 
 def _end(estimate: Estimate, wording: Wording) -> str:
-    """A change with all that tells it from the others of its platform."""
+    """A change with all that distinguishes it from the others of its platform."""
     return f"{amount(estimate, wording)} in {_place(estimate, wording)}"
 
 
@@ -563,7 +563,7 @@ def change_text(
 
 
 def _least_places(least: float) -> int:
-    """Whole per cent, and near −100 % as many places as tell it from nothing left: −99.6 %."""
+    """Whole per cent, and near −100 % as many places as distinguish it from nothing left: −99.6 %."""
     left = 100 + least
     return min(max(0, -math.floor(math.log10(left))), 2) if left > 0 else 0
 
@@ -571,7 +571,7 @@ def _least_places(least: float) -> int:
 _MOST_TIMES = 1e6
 
 _NARROW = 1.1
-"""An interval whose ends differ by less than this factor is told by decimal places."""
+"""An interval whose ends differ by less than this factor is written with decimal places."""
 
 
 def _times(ratio: float) -> str:
@@ -652,7 +652,7 @@ def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
 
 def disturbances(summary: Summary) -> list[Sentence]:
     """What took CPU time from the run."""
-    return [Sentence("unknown", told(summary.disturbances))] if summary.disturbances else []
+    return [Sentence("unknown", disturbed(summary.disturbances))] if summary.disturbances else []
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:

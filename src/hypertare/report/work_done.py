@@ -53,13 +53,13 @@ def sentences(
     Args:
         printed: the last line of a run on the baseline, by cell.
     """
-    told: set[str] = set()
+    named: set[str] = set()
     for one in summary.estimates:
         workload = str(one.cell.get("workload"))
-        if workload in told or (one.response, one.platform, one.unit) != (ELAPSED, baseline, "s"):
+        if workload in named or (one.response, one.platform, one.unit) != (ELAPSED, baseline, "s"):
             continue
         if one.estimate < SHORT_S:
-            told.add(workload)
+            named.add(workload)
             label = wording.label(one.cell)
             where = workload if label.startswith(workload) else f"{workload} ({label})"
             line = printed.get(label, "")
@@ -118,12 +118,12 @@ def waiting(
         # It may have waited for nothing but a CPU.
         return
     cpu = _Cpu(summary)
-    told: set[str] = set()
+    named: set[str] = set()
     for one in _elapsed(summary, of):
         workload = str(one.cell.get("workload"))
-        if one.platform != baseline or workload in told or not cpu.is_idle(one):
+        if one.platform != baseline or workload in named or not cpu.is_idle(one):
             continue
-        told.add(workload)
+        named.add(workload)
         yield Sentence(
             "unknown",
             f"{workload} waits for {100 * (1 - cpu.share(one)):.0f} % of its time natively, for a "

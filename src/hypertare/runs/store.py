@@ -55,7 +55,7 @@ _FLUSHED_EVERY_S = 1.0
 _APPLICATION = slice(68, 72)
 # Where SQLite's header says how the file is written: 2 means that there is, or was, a WAL.
 _WRITE_VERSION, _BY_WAL = slice(18, 19), b"\x02"
-# Of a trial with sixteen nodes that told all they may.
+# Of a trial with sixteen nodes that reported all they may.
 _MOST_RECORD_BYTES = 16 * MAX_TRIAL_BYTES
 
 _TABLES = """
@@ -402,7 +402,7 @@ class Store:
             raise ValueError(f"trial {planned.id} cannot enter {self.path}: {error}") from error
 
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
-        """Adds what making or removing a boot's bench told."""
+        """Adds what making or removing a boot's bench reported."""
         with self._writing() as db:
             row = (None, _now(), boot, *self._packs.pack(records))
             db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?)", row)
@@ -545,15 +545,15 @@ class Store:
             return [OtherProgram(*_OTHER.validate_python(row)) for row in rows]
 
     def readings(self, probe: str) -> dict[int, list[ProbeValues]]:
-        """By trial, what a probe told."""
-        told = self._records_with(f'"probe":"{probe}"')
+        """By trial, what a probe reported."""
+        found = self._records_with(f'"probe":"{probe}"')
         return {
             trial: [one for one in records if isinstance(one, ProbeValues)]
-            for trial, records in told
+            for trial, records in found
         }
 
     def histograms(self, name: str) -> dict[int, list[Histogram]]:
-        """By trial, what tasks told under this name."""
+        """By trial, what tasks reported under this name."""
         found: dict[int, list[Histogram]] = {}
         for trial, records in self._records_with(f'"{name}":{{'):
             results = Phase.of(records).results.values()
@@ -568,8 +568,8 @@ class Store:
         with _sentences(self.path):
             for trial, size, blob in self._db.execute("SELECT trial, bytes, zstd FROM record"):
                 with _readable(self.path):
-                    told = [parse(line) for line in _unpack(size, blob) if mark in line]
-                yield trial, told
+                    found = [parse(line) for line in _unpack(size, blob) if mark in line]
+                yield trial, found
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
         with _sentences(self.path):

@@ -15,7 +15,7 @@ from hypertare.stats.practical import Reason, Verdict
 Judgement = Literal["holds", "fails", "undecided", "not judged"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
-Foretelling = Literal["predictable", "not predictable", "undecided"]
+PredictabilityVerdict = Literal["predictable", "not predictable", "undecided"]
 Low = Annotated[float | None, means("lower end of its interval")]
 High = Annotated[float | None, means("upper end of its interval")]
 CostConfidence = Annotated[
@@ -534,7 +534,7 @@ class Curve(Part):
         CurveKind,
         means(
             "what it does at the highest rate that was offered; `undecided` where the intervals do not "
-            "tell, or too few rates were offered"
+            "say, or too few rates were offered"
         ),
     ]
     unit: Annotated[str, means("of `peak` and `last`")]
@@ -549,7 +549,7 @@ class Curve(Part):
 
 
 class Prediction(Part):
-    """What a law foretold of a number of guests that its fit had not seen, and what was measured."""
+    """What a law predicted of a number of guests that its fit had not seen, and what was measured."""
 
     guests: Annotated[int, means("how many guests")]
     predicted: Annotated[float, means("what the law says")]
@@ -585,7 +585,7 @@ class Predictability(Part):
     ] = ()
     most: Annotated[float, means("the largest error that is still predictable")]
     verdict: Annotated[
-        Foretelling,
+        PredictabilityVerdict,
         means(
             "`predictable`: every error lies within ±`most` with its whole interval; `not "
             "predictable`: one lies outside with all of it; else `undecided`"

@@ -19,7 +19,7 @@ UNPACED = "search.unpaced"
 
 
 class Lab(Protocol):
-    """Who measures: `hypertare.engine.laboratory`, or something made up in a test."""
+    """Who measures: `hypertare.engine.trial_runner`, or something made up in a test."""
 
     left_s: Callable[[], float]
     clock: Callable[[], float]
@@ -46,7 +46,7 @@ class Rounds:
                 self._searches[self.places.index(place)] = self._replay(place)
 
     def _watch(self, lab: Lab) -> None:
-        """Tells the laboratory how long this goes on, at most."""
+        """Says to the trial runner how long this goes on, at most."""
         began, before = lab.clock(), self.trials_left
 
         def left_s() -> float:

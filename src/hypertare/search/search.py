@@ -1,4 +1,4 @@
-"""What a search is told, trial by trial, and what it says."""
+"""What a search hears, trial by trial, and what it says."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Booted:
     """A mean over trials of several boots.
 
     `p` is the chance of boots that differ at least this much if boots do nothing; absent where it
-    cannot be told: one boot, or one trial in each. `by_boot` says that the interval rests on the
+    cannot be estimated: one boot, or one trial in each. `by_boot` says that the interval rests on the
     means of the boots.
     """
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from hypertare.stats.interval import Values
 
 LEAST = 3
-"""Values of each level: fewer tell no level from a stray one."""
+"""Values of each level: of fewer, a level and a stray value look alike."""
 
 PERMUTATIONS = 999
 """So that the least p is 1 in 1,000."""

@@ -116,7 +116,7 @@ def decompose(
             round; not a number where there is none.
         shape: how many levels each factor has.
         boots: the boot of each round.
-        named: the factors, by their places, whose parts are told one by one; all other parts are the
+        named: the factors, by their places, whose parts are given one by one; all other parts are the
             rest. All factors if none is given.
 
     Raises:
@@ -161,11 +161,11 @@ class _Grid:
 
     def decomposed(self, named: Sequence[int]) -> Decomposition:
         every = list(self._places)
-        told = [one for one in every if len(one) < 3 and set(one) <= set(named)]
-        others = [one for one in every if one not in told]
+        single = [one for one in every if len(one) < 3 and set(one) <= set(named)]
+        others = [one for one in every if one not in single]
         whole = self._variance(every)
         return Decomposition(
-            {one: self._part([one], whole) for one in told},
+            {one: self._part([one], whole) for one in single},
             {i: self._part([one for one in every if i in one], whole) for i in named},
             {pair: self._lead(*pair) for pair in every if len(pair) == 2},
             self._part(others, whole) if others else None,
@@ -387,7 +387,7 @@ def _additive(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
 
 
 def _ranks(present: NDArray[np.bool_]) -> int:
-    """How many rounds can be told apart beside the cells, and one."""
+    """How many rounds can be single apart beside the cells, and one."""
     weights = present[present.any(axis=1)].astype(float)
     left = np.diag(weights.sum(axis=0)) - weights.T @ (weights / weights.sum(axis=1, keepdims=True))
     return int(np.linalg.matrix_rank(left, hermitian=True)) + 1

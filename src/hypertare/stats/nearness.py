@@ -24,7 +24,7 @@ NEAR = 0.95
 """Share of the baseline's that is near it by definition: what is slower is slow there, too."""
 
 SHIFTED = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-"""Where the shift function is told."""
+"""Where the shift function is evaluated."""
 
 
 def near_share(baseline: Histogram, other: Histogram) -> float:

@@ -18,7 +18,7 @@ LEVEL = 0.80
 thrown away had been worked on: Mogul & Ramakrishnan show systems that lose all of it."""
 
 LEAST = 4
-"""Rates that a shape can be told from."""
+"""Rates from which a shape can be recognised."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def shape(points: Sequence[Offered]) -> Shape:
     if len(ordered) < LEAST or len(rates) < len(ordered) or ordered[0].rate <= 0:
         raise ValueError(f"a shape needs {LEAST} different rates above 0")
     peak, last = max(ordered, key=lambda point: point.goodput), ordered[-1]
-    foretold = ordered[0].goodput / ordered[0].rate * last.rate
-    return Shape(_kind(foretold, peak, last), peak, last)
+    straight = ordered[0].goodput / ordered[0].rate * last.rate
+    return Shape(_kind(straight, peak, last), peak, last)
 
 
 def unknown_shape(points: Sequence[Offered]) -> Shape:
@@ -73,8 +73,8 @@ def unknown_shape(points: Sequence[Offered]) -> Shape:
     return Shape("undecided", peak, last)
 
 
-def _kind(foretold: float, peak: Offered, last: Offered) -> CurveKind:
-    follows = _above(last, FOLLOWS * foretold)
+def _kind(straight: float, peak: Offered, last: Offered) -> CurveKind:
+    follows = _above(last, FOLLOWS * straight)
     if follows is None:
         return "undecided"
     if follows:

@@ -36,5 +36,5 @@ def find(name: str) -> StudyFile:
     hint = did_you_mean(name, names)
     raise InputError(
         f"'{name}' is neither a built-in study nor a file.{hint}",
-        f"Built-in: {', '.join(names)}. `hypertare studies` tells their questions.",
+        f"Built-in: {', '.join(names)}. `hypertare studies` lists their questions.",
     )

@@ -45,7 +45,7 @@ Levels = Annotated[dict[str, Level], BeforeValidator(_levels)]
 
 
 _NO_FACTORS = ("workload", "platform", "guest")
-"""What tells cells apart beside factors; `guest` is the number of one."""
+"""What distinguishes cells beside factors; `guest` is the number of one."""
 
 
 class Claim(Settings):
@@ -60,9 +60,9 @@ class Claim(Settings):
     - `correlation`: Pearson's of the response with the response `with_response`, over the cells that
       `where` fits, by their means;
     - `share`: the total share that `factor` has of what differs between the platform's cells, as the
-      report's effects tell it; with the op `largest`, and no `value`, whether that is more than each
+      report's effects give it; with the op `largest`, and no `value`, whether that is more than each
       other factor has;
-    - `error`: of what the `law` foretold, predicted / measured - 1, for every number of guests that its
+    - `error`: of what the `law` predicted, predicted / measured - 1, for every number of guests that its
       fit had not seen and `where` fits.
 
     With `guest` the response is that of one guest, by its number, of several that work at once. With

@@ -141,7 +141,7 @@ def _tables(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _line_of(text: str, location: list[str]) -> int | None:
-    """The line of a key in TOML text, as far as a look at its headers can tell."""
+    """The line of a key in TOML text, as far as a look at its headers shows."""
     names = [part for part in location if not part.isdigit()]
     if not names:
         return None

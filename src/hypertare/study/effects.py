@@ -1,4 +1,4 @@
-"""The `[effects]` table of a study: of what it is told which factor matters most."""
+"""The `[effects]` table of a study: of which responses it says what factor matters most."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_FACTORS = 2
 
 
 class EffectsSettings(Settings):
-    """`responses`: else the leading one of each workload. `factors`: those that are told one by one, else
+    """`responses`: else the leading one of each workload. `factors`: those that are given one by one, else
     all; what the others do is in the rest. `of`: the response itself, or its efficiency against the
     baseline. Without `workloads` and `platforms` it is all of them.
     """

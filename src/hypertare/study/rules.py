@@ -736,7 +736,7 @@ def _has_paging_of_guests(study: Study) -> bool:
 
 
 def levels_are_single_values(study: Study) -> None:
-    """A cell is told from others by its levels, in tables and sentences too."""
+    """A cell differs from others in its levels, in tables and sentences too."""
     for path, levels in study.all_factors.items():
         strange = next((one for one in levels if isinstance(one, dict | list | tuple)), None)
         if isinstance(strange, dict):
@@ -801,9 +801,9 @@ def unknown(claim: Claim, study: Study) -> str | None:
 
 
 def _no_share(claim: Claim, study: Study) -> str | None:
-    """Why the report's effects will not tell a factor's share."""
+    """Why the report's effects will not give a factor's share."""
     settings = study.effects or EffectsSettings()
-    told = [
+    covered = [
         name
         for name, known in _responses(study).items()
         if claim.workload in (None, name)
@@ -811,16 +811,16 @@ def _no_share(claim: Claim, study: Study) -> str | None:
         and claim.response in known
         and claim.response in (settings.responses or (study.workloads[name].headline,))
     ]
-    if not told:
-        return f"[effects] does not tell of {claim.response}: name it in effects.responses"
+    if not covered:
+        return f"[effects] does not cover {claim.response}: name it in effects.responses"
     for key, wanted in (("platforms", claim.platform), ("factors", claim.factor)):
         given = getattr(settings, key)
         if given and wanted not in given:
-            return f"[effects] does not tell of {wanted}: name it in effects.{key}"
+            return f"[effects] does not cover {wanted}: name it in effects.{key}"
     if settings.of == "efficiency" and claim.platform == BASELINE:
-        return f"[effects] tells of efficiencies against {BASELINE}, which has none itself"
+        return f"[effects] gives efficiencies against {BASELINE}, which has none itself"
     factors = _factors(study)
-    varied = [[path for path, of in factors[name].items() if len(of) > 1] for name in told]
+    varied = [[path for path, of in factors[name].items() if len(of) > 1] for name in covered]
     if any(claim.factor in paths and len(paths) >= LEAST_FACTORS for paths in varied):
         return None
     known = ", ".join(dict.fromkeys(path for paths in varied for path in paths)) or "none"

@@ -44,7 +44,7 @@ class Budget:
         return f"{self.trials} trials" if self.trials else human_duration(self.seconds or 0.0)
 
 
-class Purse:
+class BudgetTracker:
     """What is left of a budget."""
 
     def __init__(
@@ -74,6 +74,6 @@ class Purse:
         return (elapsed + ahead) / (self.budget.seconds or 1.0)
 
     def left_s(self) -> float:
-        """Seconds that the rest will take, as far as can be told."""
+        """Seconds that the rest will take, as far as is known."""
         elapsed, spent = self._clock() - self._began, self.spent()
         return max(0.0, elapsed / spent - elapsed) if spent else 0.0

@@ -1,4 +1,4 @@
-"""Which setting to try next: optuna, seeded, told what came back."""
+"""Which setting to try next: optuna, seeded, which learns what came back."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Optimiser:
         self._study.add_trial(trial)
 
     def ask(self) -> tuple[Any, Setting]:
-        """A ticket to tell by, and the setting."""
+        """A ticket under which its result is learned, and the setting."""
         ticket = self._study.ask(self._distributions)
         return ticket, self._base | {
             knob.path: self._decoded(knob, ticket.params[knob.path]) for knob in self._knobs
         }
 
-    def tell(self, ticket: Any, gains: Sequence[float] | None) -> None:
+    def learn_of(self, ticket: Any, gains: Sequence[float] | None) -> None:
         """What came back; none where the setting failed."""
         if gains is None:
             self._study.tell(ticket, state=self._optuna.trial.TrialState.FAIL)

@@ -19,9 +19,9 @@ from hypertare.base.errors import InputError, writing
 from hypertare.base.figures import significant
 from hypertare.base.level import Level
 from hypertare.base.words import did_you_mean, level_text
-from hypertare.design.planner import Surroundings
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
+from hypertare.design.planner import MachineResources
+from hypertare.engine.run_options import RunOptions
+from hypertare.engine.trial_recorder import Observer
 from hypertare.findings.tuning import Tuning
 from hypertare.findings.tuning_over import AskedOver, AtLevel, LawFitted, TuningOver
 from hypertare.protocol.constants import RUN_FILE
@@ -241,10 +241,10 @@ def check_vacant(folder: Path) -> None:
 
 def carry_out(
     sweep: Sweep,
-    on: Sequence[Surroundings],
+    on: Sequence[MachineResources],
     folder: Path,
     watch: Callable[[Study], AbstractContextManager[Observer]],
-    manner: Manner,
+    run_options: RunOptions,
     done: Callable[[AtLevel], None] = lambda _: None,
 ) -> TuningOver:
     """Tunes each level that is not tuned yet; `over.json` is written after each.
@@ -254,7 +254,7 @@ def carry_out(
         on: what the machine gives to each of `sweep.every`.
         folder: the directory of all.
         watch: makes the observer of one tuning.
-        manner: how to go about it.
+        run_options: how to go about it.
         done: hears of each level.
 
     Returns:
@@ -264,7 +264,7 @@ def carry_out(
     # Before anything is measured, so that an interrupted one can go on.
     _write(folder, document(sweep, tuned, complete=False))
     for part, machine in zip(sweep.parts, on, strict=False):
-        at = _tuning(part, machine, folder, watch, manner)
+        at = _tuning(part, machine, folder, watch, run_options)
         if at is None:
             return document(sweep, tuned, complete=False)
         tuned.append(at)
@@ -274,7 +274,7 @@ def carry_out(
     chosen = pick(sweep, tuned)
     if sweep.confirm is not None and chosen is not None:
         part = replace(sweep.confirm, prepared=replace(sweep.confirm.prepared, pick=chosen))
-        confirmed = _tuning(part, on[-1], folder, watch, manner)
+        confirmed = _tuning(part, on[-1], folder, watch, run_options)
         if confirmed is None:
             return document(sweep, tuned, complete=False)
         done(confirmed)
@@ -285,10 +285,10 @@ def carry_out(
 
 def _tuning(
     part: Part,
-    on: Surroundings,
+    on: MachineResources,
     folder: Path,
     watch: Callable[[Study], AbstractContextManager[Observer]],
-    manner: Manner,
+    run_options: RunOptions,
 ) -> AtLevel | None:
     """That of one level: as it was found before, gone on with, or begun; none when Ctrl-C came first."""
     own = folder / part.folder
@@ -298,7 +298,7 @@ def _tuning(
         resume = (own / RUN_FILE).is_file()
         with watch(part.prepared.run.study) as observer:
             found = session.carry_out(
-                part.prepared, on, own, observer, manner, resume=resume, resumed_at=folder
+                part.prepared, on, own, observer, run_options, resume=resume, resumed_at=folder
             )
     return None if found is None else AtLevel(level=part.level, folder=part.folder, found=found)
 

@@ -40,7 +40,7 @@ class Effect:
     """What going from the default to the far level does, over the levels of the others.
 
     In log ratio, so that 0.1 is about 10 %; of an interaction, half of what the second knob's change
-    adds to the first's. `aliases` are interactions that the design cannot tell from this one.
+    adds to the first's. `aliases` are interactions that the design cannot separate from this one.
     """
 
     paths: tuple[str, ...]
@@ -64,7 +64,7 @@ def design(knobs: Sequence[Knob], most: int) -> Design | None:
     """The best two-level design with at most this many runs; none if even the smallest has more.
 
     A full factorial where it fits; else a fractional one of resolution V, then IV; else
-    Plackett-Burman, which tells main effects only, and only if interactions are small. A column's
+    Plackett-Burman, which estimates main effects only, and only if interactions are small. A column's
     sign is free in all of them: it is turned so that the default is one of the runs.
 
     Which generators give which resolution is written here and tested, for a library's search by
@@ -101,7 +101,7 @@ _RESOLUTION_V = {
     7: "a b c d e f abcd",
     8: "a b c d e f abcd abef",
 }
-"""Generators of the smallest designs that tell all two-knob interactions apart."""
+"""Generators of the smallest designs that separate all two-knob interactions."""
 
 
 def _resolution_iv(count: int) -> str:
@@ -184,7 +184,7 @@ def _pure_error(blocks: Matrix, runs: Matrix, logs: Matrix) -> tuple[float, int]
 def _columns(
     design: Design, runs: NDArray[np.int_]
 ) -> list[tuple[tuple[str, ...], Matrix, tuple[tuple[str, ...], ...]]]:
-    """Main effects and interactions that the design can tell apart, each with its aliases."""
+    """Main effects and interactions that the design can separate, each with its aliases."""
     paths = [knob.path for knob in design.knobs]
     found: list[tuple[tuple[str, ...], Matrix, list[tuple[str, ...]]]] = [
         ((path,), design.matrix[:, place], []) for place, path in enumerate(paths)

@@ -13,15 +13,15 @@ from typing import Any
 from hypertare.base.errors import InputError, writing
 from hypertare.base.response import Response
 from hypertare.base.units import human_duration
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.engine import prepare as running
 from hypertare.engine.ending import Ending, sum_up
-from hypertare.engine.laboratory import Laboratory
-from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
-from hypertare.engine.notes import Observer
+from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.registry import runner_of
 from hypertare.engine.session import Session
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import TrialRunner
 from hypertare.findings.tuning import Tuning
 from hypertare.platforms.registry import BASELINE, find
 from hypertare.runs.store import Store
@@ -31,7 +31,7 @@ from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
 from hypertare.tune import known as known_runs
 from hypertare.tune import space as spaces
-from hypertare.tune.budget import Budget, Purse
+from hypertare.tune.budget import Budget, BudgetTracker
 from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.known import KnownRun
 from hypertare.tune.space import Setting, Space
@@ -202,7 +202,7 @@ def _aims(
     )
 
 
-def check_machine(prepared: Prepared, on: Surroundings) -> None:
+def check_machine(prepared: Prepared, on: MachineResources) -> None:
     """Whether what is known already was measured on this machine.
 
     Raises:
@@ -232,10 +232,10 @@ def check_is_tuning(folder: Path) -> None:
 
 def carry_out(
     prepared: Prepared,
-    on: Surroundings,
+    on: MachineResources,
     folder: Path,
     observer: Observer,
-    manner: Manner,
+    run_options: RunOptions,
     *,
     resume: bool = False,
     resumed_at: Path | None = None,
@@ -257,9 +257,9 @@ def carry_out(
     kept = f"`{goes_on}` goes on with them."
     with Store.resume(folder) if resume else create(run, on, folder) as store:
         with Ending(store, "the tuning", goes_on, kept) as end:
-            session = Session(run, on, store, observer, manner)
+            session = Session(run, on, store, observer, run_options)
             session.measure_capacities()
-            with session.laboratory(prepared.workload, prepared.platform) as lab:
+            with session.trial_runner(prepared.workload, prepared.platform) as lab:
                 outcome = tune(prepared, lab)
                 trials = lab.trials
                 end.complete = True
@@ -293,16 +293,16 @@ def carry_out(
     return found
 
 
-def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
-    """The tuning itself, on a laboratory that is open."""
-    purse = Purse(prepared.budget, lambda: lab.trials, lab.now)
-    lab.left_s = purse.left_s
+def tune(prepared: Prepared, lab: TrialRunner) -> Outcome:
+    """The tuning itself, on a trial runner that is open."""
+    budget = BudgetTracker(prepared.budget, lambda: lab.trials, lab.now)
+    lab.left_s = budget.left_s
     tuner = Tuner(
         lab,
         prepared.space,
         prepared.aims,
         prepared.design,
-        purse,
+        budget,
         prepared.run.design.seed,
         prepared.trial_s,
         prepared.known.settings if prepared.known else (),

@@ -1,7 +1,7 @@
 """A tuning from its first trial to its verdict: try, screen, search, confirm.
 
 The order of work is `run` -> `_try_levels` -> `_screen` -> `_search` -> `_race` -> `_confirm` ->
-`_smallest`. It asks a laboratory for blocks that hold the default and some settings, and looks at
+`_smallest`. It asks a trial runner for blocks that hold the default and some settings, and looks at
 nothing but their ratios, so that what drifts cancels. Chance comes from the seed alone.
 
 What the confirmation needs is set aside from the start: no search may spend it.
@@ -26,7 +26,7 @@ from hypertare.stats.stop import Decision, decide
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE, Goal
 from hypertare.tune import pareto, screen
-from hypertare.tune.budget import Purse
+from hypertare.tune.budget import BudgetTracker
 from hypertare.tune.optimise import Optimiser
 from hypertare.tune.space import Knob, Setting, Space, key, overrides
 
@@ -45,7 +45,7 @@ Gains = tuple[float, float]
 
 
 class Lab(Protocol):
-    """Who measures: `hypertare.engine.laboratory`, or something made up in a test."""
+    """Who measures: `hypertare.engine.trial_runner`, or something made up in a test."""
 
     @property
     def trials(self) -> int: ...
@@ -226,7 +226,7 @@ class Tuner:
         space: Space,
         aims: Aims,
         design: DesignSettings,
-        purse: Purse,
+        budget: BudgetTracker,
         seed: int,
         trial_s: float = 1.0,
         known: Sequence[Known] = (),
@@ -235,7 +235,7 @@ class Tuner:
         self.space = space
         self.aims = aims
         self.design = design
-        self.purse = purse
+        self.budget = budget
         self.seed = seed
         self.trial_s = trial_s
         self.known = known
@@ -264,7 +264,7 @@ class Tuner:
 
     def _affords(self, trials: int) -> bool:
         """Whether the budget pays for so many and for what is set aside."""
-        return self.purse.spent(trials + self._confirming + self._climbing) <= 1
+        return self.budget.spent(trials + self._confirming + self._climbing) <= 1
 
     # --- what this system takes at all
 
@@ -319,7 +319,7 @@ class Tuner:
 
     def _screen(self) -> list[Knob]:
         """Effects of all knobs; returns those that may matter."""
-        budget = self.purse.expected_trials(self.trial_s)
+        budget = self.budget.expected_trials(self.trial_s)
         room = min(
             int(SCREEN_SHARE * budget) - self.lab.trials,
             budget - self.lab.trials - self._confirming - self._climbing - BATCH - 1,
@@ -331,7 +331,7 @@ class Tuner:
         self.outcome.design = design
         settings = design.settings(self.space.default)
         replicates = self._ask_each([settings] * REPLICATES, "screen")
-        while self.purse.spent(len(settings)) <= SCREEN_SHARE and self._affords(len(settings)):
+        while self.budget.spent(len(settings)) <= SCREEN_SHARE and self._affords(len(settings)):
             replicates += self._ask_each([settings], "screen")
         for trials in replicates:
             self._remember(settings, trials, "screen")
@@ -364,17 +364,17 @@ class Tuner:
         objectives = 2 if self.aims.goal == "balance" else 1
         optimiser = Optimiser(knobs, self.space.default, objectives, self.seed)
         for seen in list(self._gains.values()):
-            optimiser.learn(seen.setting, self._told(seen.mean))
+            optimiser.learn(seen.setting, self._goals(seen.mean))
         if (best := self._foreseen()) is not None:
             optimiser.suggest_first(best)
         earlier = self._of_earlier(knobs)
         for setting in self._best_of(earlier):
             optimiser.suggest_first(setting)
-        told = self._tell_earlier(optimiser, earlier)
+        is_taught = self._teach_earlier(optimiser, earlier)
         reachable = math.prod(knob.size for knob in knobs) - 1
         first = True
         block = 1 + min(BATCH, reachable)
-        while self._affords(block) and (first or self.purse.spent(block) <= SEARCH_SHARE):
+        while self._affords(block) and (first or self.budget.spent(block) <= SEARCH_SHARE):
             first = False
             asked = self._batch(optimiser)
             if not asked:
@@ -382,10 +382,10 @@ class Tuner:
             settings = [self.space.default, *(setting for _, setting in asked)]
             gains = self._remember(settings, self._ask(settings, "search"), "search")[1:]
             for (ticket, _), gain in zip(asked, gains, strict=True):
-                optimiser.tell(ticket, None if gain is None else self._told(gain))
-            told = told or self._tell_earlier(optimiser, earlier)
+                optimiser.learn_of(ticket, None if gain is None else self._goals(gain))
+            is_taught = is_taught or self._teach_earlier(optimiser, earlier)
             if len(self._gains) + len(self._failed) >= reachable and reachable <= 2 * BATCH:
-                return  # every setting was seen; the race tells the best of them apart
+                return  # every setting was seen; the race ranks the best of them
 
     # --- what an earlier run knows
 
@@ -430,7 +430,7 @@ class Tuner:
         ranked = sorted(earlier, key=lambda one: -self.aims.value(one.mean))
         return [one.setting for one in ranked if key(one.setting) != default][:BATCH]
 
-    def _tell_earlier(self, optimiser: Optimiser, earlier: Sequence[Seen]) -> bool:
+    def _teach_earlier(self, optimiser: Optimiser, earlier: Sequence[Seen]) -> bool:
         """What the earlier run says of settings, as gains over the default: on the whole it says the same
         as this tuning of those that both have measured. Whether there is any such setting yet.
 
@@ -446,7 +446,7 @@ class Tuner:
         for one in earlier:
             if key(one.setting) not in own:
                 gains = one.mean[0] + off[0], one.mean[1] + off[1]
-                optimiser.learn(one.setting, self._told(gains))
+                optimiser.learn(one.setting, self._goals(gains))
         return True
 
     def _batch(self, optimiser: Optimiser) -> list[tuple[object, Setting]]:
@@ -457,12 +457,12 @@ class Tuner:
                 break
             ticket, setting = optimiser.ask()
             if key(setting) == key(self.space.default):
-                optimiser.tell(ticket, self._told((0.0, 0.0)))
+                optimiser.learn_of(ticket, self._goals((0.0, 0.0)))
             elif key(setting) in self._failed:
-                optimiser.tell(ticket, None)
+                optimiser.learn_of(ticket, None)
             elif any(key(setting) == key(other) for _, other in asked) or self._hopeless(setting):
                 seen = self._gains.get(key(setting))
-                optimiser.tell(ticket, self._told(seen.mean) if seen else None)
+                optimiser.learn_of(ticket, self._goals(seen.mean) if seen else None)
             else:
                 asked.append((ticket, setting))
         return asked
@@ -500,7 +500,7 @@ class Tuner:
 
     def _race(self) -> None:
         """The best few once more, together, so that luck counts less in who wins."""
-        while self.purse.spent(FINALISTS + 1) <= RACE_SHARE and self._affords(FINALISTS + 1):
+        while self.budget.spent(FINALISTS + 1) <= RACE_SHARE and self._affords(FINALISTS + 1):
             finalists = [seen.setting for seen in self._ranked()[:FINALISTS]]
             if not finalists:
                 return
@@ -692,8 +692,8 @@ class Tuner:
                 gains.append(0.0)
         return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
 
-    def _told(self, gains: Gains) -> Gains:
-        """As the optimiser is told: the goal first."""
+    def _goals(self, gains: Gains) -> Gains:
+        """As the optimiser takes them: the goal first."""
         return gains if self.aims.goal == "balance" else (self.aims.value(gains), 0.0)
 
     def _warn(self, text: str) -> None:

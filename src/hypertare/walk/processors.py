@@ -57,7 +57,7 @@ class Description:
         shared = [cache for cache in raw.get("caches", []) if cache.get("shared")]
         if asked != NONE:
             caches += [_resized(self.name, shared, asked)]
-        # As the model is told it, and under the name that it is asked for.
+        # As the model reads it, and under the name that it is asked for.
         made = replace(self, raw=raw | {"caches": caches}, shared_cache=asked)
         return replace(made, raw=made.raw | {"name": made.key})
 

@@ -84,7 +84,7 @@ def walk(
     """Runs a command once and says what translation cost it. Its input and output are the caller's,
     unless a place says otherwise.
 
-    `progress` is told the accesses so far and the seconds.
+    `progress` gets the accesses so far and the seconds.
 
     Raises:
         InputError: there is no such command, or a processor is impossible.

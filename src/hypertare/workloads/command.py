@@ -142,10 +142,10 @@ class CommandSettings(LimitedSettings):
         return GivenWork(self.argv, self.prepare, in_image)
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
-        told = {} if self.peer is None else {PEER: pair.far.address}
+        of_peer = {} if self.peer is None else {PEER: pair.far.address}
         work = plan.Command(
             argv=self.argv,
-            env={**inputs.environment, **told},
+            env={**inputs.environment, **of_peer},
             cwd=inputs.cwd,
             in_files=inputs.in_files,
             prepare=self.prepare,

@@ -6,7 +6,7 @@ line for longer with others gone. So all are measured over the **common interval
 last of them counts its first bytes to when the first of them has had its last. Who starves decides
 when that is, so it is an upper bound beside what a stream got over its own time (`stream_rate.py`).
 
-Nodes have clocks of their own. Each interval tells its ends on its task's clock and when the host
+Nodes have clocks of their own. Each interval gives its ends on its task's clock and when the host
 agent heard of it; what is heard late was delayed, so the least difference of the two is the best
 that is known of how the clocks stand (Mills 1991, IEEE Trans. Communications 39, 1482-1493: the
 clock filter). What remains is the least time that a record takes to its host agent.
@@ -43,18 +43,18 @@ class Common:
 
 
 def flow(intervals: Sequence[Interval], first_bytes: float = 0.0) -> Flow | None:
-    """What a receiver told of its stream; none where its clock cannot be set, or nothing came.
+    """What a receiver reported of its stream; none where its clock cannot be set, or nothing came.
 
     Its time begins with the first arrival, so what came with that, `first_bytes`, did not come in it.
     """
-    told = [one for one in intervals if one.end_s > one.begin_s]
-    delays = [one.heard_s - one.end_s for one in told if one.heard_s is not None]
+    whole = [one for one in intervals if one.end_s > one.begin_s]
+    delays = [one.heard_s - one.end_s for one in whole if one.heard_s is not None]
     if not delays:
         return None
     zero = min(delays)
     first, *rest = (
         Piece(zero + one.begin_s, zero + one.end_s, one.values.get("received_bytes", 0.0))
-        for one in told
+        for one in whole
     )
     return replace(first, bytes=max(0.0, first.bytes - first_bytes)), *rest
 

@@ -1,4 +1,4 @@
-"""What probes tell beside a workload's tasks: CPU time of any, and what some kinds are asked. Pure."""
+"""What probes report beside a workload's tasks: CPU time of any, and what some kinds are asked. Pure."""
 
 from __future__ import annotations
 

@@ -197,8 +197,8 @@ class Io(Workload):
     is_timed = True
 
     def measure(self, phase: Phase) -> Found:
-        told = {name: phase.total("io", f"{name}_ns") for name in _LATENCIES}
-        latencies = {name: None if ns is None else ns / 1e9 for name, ns in told.items()}
+        totals = {name: phase.total("io", f"{name}_ns") for name in _LATENCIES}
+        latencies = {name: None if ns is None else ns / 1e9 for name, ns in totals.items()}
         return {
             "iops": phase.task_rate("io", "operations"),
             "throughput": phase.task_rate("io", "bytes"),

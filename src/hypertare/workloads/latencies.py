@@ -1,4 +1,4 @@
-"""Times of the same event, again and again, by the histograms that tasks told of them."""
+"""Times of the same event, again and again, by the histograms of tasks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from hypertare.protocol.phase import Phase
 
 
 def percentiles(phase: Phase, role: str, name: str) -> Found:
-    """Of one histogram of all that the tasks of a role told under this name; nothing of none."""
+    """Of one histogram of all that the tasks of a role reported under this name; nothing of none."""
     # Only trials of several guests need the libraries for arrays, which take a second to load.
     from hypertare.stats.percentile import merge, quantiles
 
-    told = [
+    histograms = [
         result.histograms[name] for result in phase.results_of(role) if name in result.histograms
     ]
-    if not any(count for one in told for _, count in one.buckets):
+    if not any(count for one in histograms for _, count in one.buckets):
         return {}
-    middle, high, highest = quantiles(merge(told), (0.5, 0.99, 0.999))
+    middle, high, highest = quantiles(merge(histograms), (0.5, 0.99, 0.999))
     return {
         f"{name}_p50": middle / 1e9,
         f"{name}_p99": high / 1e9,
@@ -27,7 +27,7 @@ def percentiles(phase: Phase, role: str, name: str) -> Found:
 
 
 def spread(phase: Phase, role: str, name: str) -> Found:
-    """Standard deviation of all that the tasks of a role told under this name, by n - 1; nothing of fewer
+    """Standard deviation of what the tasks of a role reported under this name, by n - 1; nothing of fewer
     than two. A bucket stands for its highest value, and is 0.1 % of that wide.
     """
     buckets = [

@@ -31,7 +31,7 @@ RESPONSES = (
     _response(
         "interrupts", "interrupts", "interrupts of the guest's devices per packet of its card"
     ),
-    _response("kicks", "kicks", "times per packet that the guest told what moves its packets"),
+    _response("kicks", "kicks", "times per packet that the guest notified what moves its packets"),
     _response("guest_cpu", "s", "CPU time of the guest's virtual CPUs per packet of its card"),
     _response("vmm_cpu", "s", "CPU time of the VMM beside them per packet of the guest's card"),
     _response(

@@ -6,7 +6,7 @@ what they drop from before the stream until its receiver has taken what was unde
 dropped in one place only, so the parts add up, with two exceptions that the kernel makes:
 - Datagrams that travel as one (GRO, UDP_SEGMENT) are one for the place that drops them. Without
   these offloads the account is exact.
-- A VMM that drops a packet of its own accord tells nobody: that is what is `unexplained`.
+- A VMM that drops a packet of its own accord reports it to nobody: that is what is `unexplained`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Account:
     """Datagrams of one stream. `dropped` is by place, with every place that was looked at.
 
     `others` are the sender's frames that were not the stream's (ARP, neighbour discovery): a place
-    that drops does not tell them apart.
+    that drops does not distinguish them.
     """
 
     sent: int
@@ -36,7 +36,7 @@ class Account:
 
     @property
     def unexplained(self) -> int:
-        """Sent, and neither received nor dropped in a place that tells; 0 when all adds up."""
+        """Sent, and neither received nor dropped in a place that counts; 0 when all adds up."""
         return self.sent - self.received - sum(self.dropped.values())
 
     @property

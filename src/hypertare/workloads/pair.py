@@ -1,4 +1,4 @@
-"""Systems under test with the ends of their traffic, as a workload is told of them."""
+"""Systems under test with the ends of their traffic, as a workload sees them."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ RESPONSES = (
 
 def common_of(phase: Phase) -> Common | None:
     """Over the streams of all guests that do not only disturb."""
-    told = {
+    intervals_of = {
         task: phase.intervals[task] for task in phase.tasks("receive") if task in phase.intervals
     }
     flows = {
         task: flow(intervals, stream_rate.first_bytes(phase, task))
-        for task, intervals in told.items()
+        for task, intervals in intervals_of.items()
     }
     known = {task: pieces for task, pieces in flows.items() if pieces}
     return common(known) if len(known) == len(flows) else None

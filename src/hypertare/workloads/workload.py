@@ -177,7 +177,7 @@ class WorkloadSettings(Settings):
     @property
     @abstractmethod
     def expected_s(self) -> float | None:
-        """How long it is asked to take; none if only a trial can tell."""
+        """How long it is asked to take; none if only a trial can show it."""
 
     @property
     @abstractmethod
@@ -295,7 +295,7 @@ class LimitedSettings(WorkloadSettings):
 class Workload(ABC):
     """A kind of workload.
 
-    `own_responses` are what its tasks tell; counters of the nodes stand beside them in `responses`.
+    `own_responses` are what its tasks report; counters of the nodes stand beside them in `responses`.
     `headline` is the one that decides when a workload has been measured precisely enough, and leads
     a report.
     """
@@ -312,7 +312,7 @@ class Workload(ABC):
     warms_up: ClassVar[bool] = False
     """It finds cold caches after a boot, which its first trials there are not counted for."""
     is_timed: ClassVar[bool] = False
-    """It is told how long to work, and begins and ends by the clock."""
+    """It gets how long to work, and begins and ends by the clock."""
     polls: ClassVar[bool] = False
     """It is asked how the nodes under test took packets from their NICs."""
     works_on_node: ClassVar[bool] = True
@@ -335,7 +335,7 @@ class Workload(ABC):
 
     @abstractmethod
     def measure(self, phase: Phase) -> Found:
-        """What the tasks of one guest tell, or of a system under test that was alone."""
+        """What the tasks of one guest report, or of a system under test that was alone."""
 
     def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
         """What each guest has, with what is known only beside the others; `parts` are by guest."""
@@ -348,7 +348,7 @@ class Workload(ABC):
         return {}
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        """What the counters of a node under test tell of it, where that has its own."""
+        """What the counters of a node under test report of it, where that has its own."""
         return {}
 
     def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
@@ -356,7 +356,7 @@ class Workload(ABC):
         return {}
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
-        """What the CPU time of the whole machine, in seconds, tells of it."""
+        """What the CPU time of the whole machine, in seconds, says of it."""
         return {}
 
     def why_not(self, phase: Phase) -> str:

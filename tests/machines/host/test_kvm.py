@@ -150,7 +150,7 @@ def test_a_reload_that_fails_both_ways_says_both(made: MadeUp) -> None:
         kvm.switch(made.host, found(made), "shadow")
 
 
-def test_a_module_that_does_not_do_as_told_is_put_back(made: MadeUp) -> None:
+def test_a_module_that_does_not_do_as_reported_is_put_back(made: MadeUp) -> None:
     made.fault("ignored")
     with pytest.raises(MachineError, match="was loaded with ept=0, but says kvm_intel with ept=Y"):
         kvm.switch(made.host, found(made), "shadow")

@@ -62,7 +62,7 @@ def ask(loan: Loan, line: bytes) -> None:
 
 @pytest.fixture
 def pages(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
-    """A kernel that finds as many pages as it is told to here; 100 are set aside, 60 in use."""
+    """A kernel that finds as many pages as are named here; 100 are set aside, 60 in use."""
     kernel = {"most": 1000, "used": 60, "total": 100}
 
     def set_total(host: object, total: int) -> None:
@@ -204,7 +204,7 @@ def test_pages_that_are_no_number_are_named(made: MadeUp) -> None:
 # --- with a guardian
 
 
-def test_what_a_guardian_cannot_do_is_told_and_all_of_it_is_put_back(made: MadeUp) -> None:
+def test_what_a_guardian_cannot_do_is_reported_and_all_of_it_is_put_back(made: MadeUp) -> None:
     loan = Loan(ALL, made.root)
     loan.provide(SHADOW)
     (made.root / FREE_PAGES).write_text("many\n")
@@ -291,7 +291,7 @@ def test_without_permission_there_is_no_guardian(made: MadeUp) -> None:
     assert made.calls == []
 
 
-def test_a_reload_that_fails_is_told_and_the_next_one_may_work(made: MadeUp) -> None:
+def test_a_reload_that_fails_is_reported_and_the_next_one_may_work(made: MadeUp) -> None:
     fault = made.fault("refused", "ept=0")
     loan = Loan(ALL, made.root)
     with pytest.raises(MachineError, match="Operation not supported"):
@@ -317,7 +317,7 @@ def test_put_back_when_the_controller_is_killed(made: MadeUp, number: signal.Sig
     assert made.parameters == INTEL
 
 
-def test_put_back_when_the_guardian_is_told_to_end(made: MadeUp) -> None:
+def test_put_back_when_the_guardian_is_reported_to_end(made: MadeUp) -> None:
     loan = Loan(ALL, made.root)
     loan.provide(SHADOW)
     guardian_of(loan).send_signal(signal.SIGTERM)
@@ -378,7 +378,7 @@ def test_the_next_run_s_guardian_takes_it_up_too(made: MadeUp) -> None:
     following.close()
 
 
-def test_who_is_not_root_is_told_what_root_can_do(
+def test_who_is_not_root_is_reported_what_root_can_do(
     made: MadeUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loan = Loan(ALL, made.root)

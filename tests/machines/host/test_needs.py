@@ -77,9 +77,9 @@ def test_without_kvm_it_says_what_is_missing(made: MadeUp) -> None:
     assert "modprobe kvm_intel" in str(raised.value)
 
 
-def test_a_module_that_does_not_tell(made: MadeUp) -> None:
+def test_a_module_that_does_not_report(made: MadeUp) -> None:
     (made.folder / "parameters/ept").unlink()
-    with pytest.raises(MachineError, match="does not tell"):
+    with pytest.raises(MachineError, match="does not report"):
         needs.check(made.host, Needs("nested"), NOTHING)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.engine.manner import Manner
 from hypertare.engine.prepare import Prepared, prepare
+from hypertare.engine.run_options import RunOptions
 from hypertare.machines.host.needs import Permissions
 from hypertare.study import StudyFile
 
@@ -37,10 +37,10 @@ def test_what_the_study_needs_may_be_allowed_by_root(
     allow: Permissions, sut: str, factors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = prepared(sut, factors=factors)
-    assert Manner(allow=allow).checked(study).allow == allow
+    assert RunOptions(allow=allow).checked(study).allow == allow
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(MachineError, match="only root may do; nothing was changed"):
-        Manner(allow=allow).checked(study)
+        RunOptions(allow=allow).checked(study)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_what_the_study_needs_may_be_allowed_by_root(
 )
 def test_what_has_nothing_to_do_is_refused(allow: Permissions, sut: str, says: str) -> None:
     with pytest.raises(InputError, match="has nothing to do") as raised:
-        Manner(allow=allow).checked(prepared(sut))
+        RunOptions(allow=allow).checked(prepared(sut))
     assert says in str(raised.value)
 
 
 @pytest.mark.parametrize("allow", [RELOAD, PAGES])
 def test_an_emulated_machine_needs_none(allow: Permissions) -> None:
     with pytest.raises(InputError, match="for this host's own KVM"):
-        Manner(allow=allow).checked(prepared(top='machine = "emulated"'))
+        RunOptions(allow=allow).checked(prepared(top='machine = "emulated"'))

@@ -55,7 +55,7 @@ def test_a_driver_domain_with_room_has_all_that_is_needed(tmp_path: Path) -> Non
     assert found.described == "4.17.7, scheduler credit"
 
 
-def test_a_host_without_xen_and_a_guest_of_it_are_told_apart(tmp_path: Path) -> None:
+def test_a_host_without_xen_and_a_guest_of_it_are_reported_apart(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="does not run under it"):
         xen.check(make_host(tmp_path / "plain"), [study()], root=True)
     guest = {"/sys/hypervisor/type": "xen", "/proc/xen/capabilities": ""}
@@ -73,7 +73,7 @@ def test_tools_that_are_missing_or_fail_are_named(tmp_path: Path) -> None:
         check(tmp_path, study(), info=Ran(None, err="xl is not installed"))
     with pytest.raises(MachineError, match="cannot open libxl context"):
         check(tmp_path, study(), info=Ran(1, err="cannot open libxl context"))
-    with pytest.raises(MachineError, match="does not tell xen_scheduler"):
+    with pytest.raises(MachineError, match="does not report xen_scheduler"):
         check(tmp_path, study(), info=Ran(0, "xen_version : 4.17\nfree_memory : 9\n"))
 
 

@@ -162,14 +162,14 @@ def test_what_another_process_uses_stays_until_it_is_killed(cache, unused):
     assert [listed.key for listed in cache.collect(1)] == ["key"]
 
 
-def test_listing_tells_size_and_times(cache, entry):
+def test_listing_reports_size_and_times(cache, entry):
     (listed,) = cache.listing()
     assert listed.what == "a thing"
     assert listed.size >= 7
     assert abs(listed.used - time.time()) < 60
 
 
-def test_who_waits_is_told_for_whom_and_not_for_ever(tmp_path, monkeypatch):
+def test_who_waits_is_reported_for_whom_and_not_for_ever(tmp_path, monkeypatch):
     cache, said = Cache(tmp_path), []
     holds = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)"
     program = [sys.executable, "-c", f"{holds}; print('held', flush=True); time.sleep(60)"]

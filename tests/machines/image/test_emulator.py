@@ -187,7 +187,9 @@ def test_without_a_compiler_it_says_what_to_install(
     assert "apt-get install gcc libc6-dev" in str(caught.value.do)
 
 
-def test_what_does_not_build_is_told_with_its_log_and_tried_again_when_asked(made: Made) -> None:
+def test_what_does_not_build_is_reported_with_its_log_and_tried_again_when_asked(
+    made: Made,
+) -> None:
     made.script("ninja", f'echo built >>"{{asked}}"; {FAILS}')
     for _ in range(2):
         with pytest.raises(MachineError) as caught:

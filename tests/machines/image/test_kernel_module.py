@@ -40,7 +40,7 @@ def test_without_a_compiler_the_reason_says_what_to_install(bench, monkeypatch, 
     assert "no make. Install gcc-12 and make" in reason(bench.build())
 
 
-def test_what_does_not_compile_is_told_once_and_tried_again_when_asked(bench):
+def test_what_does_not_compile_is_reported_once_and_tried_again_when_asked(bench):
     give_headers(bench)
     image = bench.build()
     assert "error: no such kernel" in reason(image)

@@ -102,7 +102,7 @@ def test_a_set_comes_with_libraries_links_shell_and_what_it_works_on(cache) -> N
     assert len(members["projects/thing-1.tar"].data) > len(TAR)
 
 
-def test_versions_are_told_and_the_order_asked_for_does_not_matter(cache) -> None:
+def test_versions_are_reported_and_the_order_asked_for_does_not_matter(cache) -> None:
     assert find(cache, "made").versions == "tool 9.1"
     assert programs.choose(["compress", "build"]) == programs.choose(["build", "compress"])
     assert programs.choose([]) == Choice()

@@ -8,7 +8,7 @@ use agent::{host, probe, workload};
 use anyhow::Result;
 use serde::Serialize;
 
-/// Tell every value that the workloads and the probes report, with unit and meaning
+/// List every value that the workloads and the probes report, with unit and meaning
 #[derive(clap::Args)]
 pub struct Arguments {
     #[arg(long)]

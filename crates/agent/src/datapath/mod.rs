@@ -1,5 +1,5 @@
 //! The process that moves packets of guests beside their VMMs: here what it does ([`main`]) and what keeps
-//! it from this host, in [`mover`] the host agent's end of it. How packets are moved is the crate
+//! it from this host, in [`vhost_user`] the host agent's end of it. How packets are moved is the crate
 //! `hypertare-datapath`'s.
 //!
 //! It holds descriptors only, and is the first thing that a guest meets which has broken no wall yet: so it
@@ -7,7 +7,7 @@
 //! it. It ends with the host agent, whose end of its socket then closes, and at the latest with the
 //! sandbox.
 
-pub mod mover;
+pub mod vhost_user;
 
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use datapath::card::{TUNSETOFFLOAD, TUNSETVNETHDRSZ};
-use datapath::serve::{self, Manner};
+use datapath::serve::{self, ServeMode};
 use hypertare_plan::{AGENT_PREFIX, Accelerator};
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::Eq;
@@ -95,7 +95,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Jail::new(Accelerator::Tcg, false)?.enter().context("cannot shut itself in")?;
         filter_system_calls()?;
     }
-    serve::serve(cards, if arguments.polling { Manner::Polling } else { Manner::Notified })
+    serve::serve(cards, if arguments.polling { ServeMode::Polling } else { ServeMode::Notified })
 }
 
 fn filter_system_calls() -> Result<()> {

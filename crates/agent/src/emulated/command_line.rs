@@ -147,7 +147,7 @@ fn network(line: &mut CommandLine, options: &Emulate, index: usize) {
     );
 }
 
-/// How long after it was told of a frame a card fetches it, where no line sets the pace: about what a real
+/// How long after the notification of a frame a card fetches it, where no line sets the pace: about what a real
 /// one takes. QEMU's own 150 us would be most of a round trip, natively and in a guest.
 const FETCHED_NS: u32 = 1000;
 

@@ -245,7 +245,7 @@ fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infall
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
 }
 
-/// A directory in memory with the files that QEMU is told of; no other process sees it.
+/// A directory in memory with the files that QEMU gets; no other process sees it.
 fn enter_directory() -> Result<()> {
     make_private()?;
     mount_scratch()?;

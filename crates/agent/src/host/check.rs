@@ -9,7 +9,7 @@ use hypertare_plan::{
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
-/// Beyond this, a duration cannot be told from for ever, nor put into the kernel's types.
+/// Beyond this, a duration cannot be distinguished from for ever, nor put into the kernel's types.
 const LONGEST_SECONDS: f64 = 30.0 * 86400.0;
 /// Nodes that live at once.
 const MORE_THAN_ANY_HOST: u32 = 4097;
@@ -137,7 +137,9 @@ fn check_power_cut(life: &Life) -> Result<(), String> {
         }
         None => Ok(()),
         Some(_) if !has_lasting_disk || life.restored || !life.node.interfaces.is_empty() => {
-            Err(format!("node {name}: its power can be cut with a disk that outlives it, off the network"))
+            Err(format!(
+                "node {name}: its power can be cut with a disk that outlives it, off the network"
+            ))
         }
         Some(cut) => seconds("after_s", cut.after_s),
     }

@@ -32,7 +32,7 @@ pub enum Why {
     Signal(i32),
 }
 
-/// Tells the nodes of one bench from those of the bench before.
+/// Distinguishes the nodes of one bench from those of the bench before.
 pub type MemberId = u64;
 
 /// Where one node's lines arrive among all other events.

@@ -1,6 +1,6 @@
 //! Carries out a plan, step by step, on whatever machine it is given.
 //!
-//! One thread tells the story from top to bottom; whatever happens meanwhile (records, ends of
+//! One thread leads a run from top to bottom; whatever happens meanwhile (records, ends of
 //! nodes, the next steps, the wish to end) arrives in one queue, which is looked at whenever there
 //! is something to wait for. Nothing is waited for without a deadline.
 
@@ -24,7 +24,7 @@ use super::member::{Heard, Member};
 use crate::links::{Inbox, News};
 use crate::process::spawn::signal_name;
 
-/// A node that is told to kill its tasks and does not answer within this is dead.
+/// A node that is asked to kill its tasks and does not answer within this is dead.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// For orders that only read or set something; a weight in Xen's scheduler takes some runs of `xl`.
 const ORDER_LIMIT: Duration = Duration::from_secs(30);
@@ -391,7 +391,7 @@ impl<M: Machine> Executor<M> {
             Stop::Ended(why) => interrupted(why),
         });
         self.trial = None;
-        // Before whoever is told of the end, and thinks then, may have the CPU.
+        // Before whoever hears of the end, and thinks then, may have the CPU.
         self.anticipate(trial);
         self.emit(Record::TrialEnd {
             trial: trial.id,

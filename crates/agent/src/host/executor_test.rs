@@ -216,14 +216,14 @@ impl Machine for Pretence {
 }
 
 /// What came of a plan.
-struct Told {
+struct Reported {
     records: Vec<Record>,
     orders: Vec<String>,
     ending: Ending,
     seconds: f64,
 }
 
-impl Told {
+impl Reported {
     fn bench_error(&self) -> Option<&str> {
         self.records.iter().find_map(|record| match record {
             Record::Bench { error, .. } => Some(error.as_deref()),
@@ -268,12 +268,12 @@ impl Told {
     }
 }
 
-fn play(machine: Pretence, events: Vec<Event>) -> Told {
+fn play(machine: Pretence, events: Vec<Event>) -> Reported {
     play_to(machine, events, |executor| executor)
 }
 
 /// For somebody who gives the steps one by one.
-fn play_conversing(machine: Pretence, events: Vec<Event>) -> Told {
+fn play_conversing(machine: Pretence, events: Vec<Event>) -> Reported {
     play_to(machine, events, Executor::conversing)
 }
 
@@ -281,30 +281,30 @@ fn play_to(
     machine: Pretence,
     events: Vec<Event>,
     whom: impl Fn(Executor<Pretence>) -> Executor<Pretence>,
-) -> Told {
+) -> Reported {
     let begun = Instant::now();
     let (post, queue) = sync_channel(256);
     for event in events {
         post.send(event).unwrap();
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::new(Mutex::new(Vec::new()));
     let (standing, orders) = (machine.standing.clone(), machine.orders.clone());
-    let out = told.clone();
+    let out = reported.clone();
     let executor = Executor::new(machine, hello(""), (post, queue), move |record| {
         out.lock().unwrap().push(record);
     });
     let ending = whom(executor).run();
     assert_eq!(*standing.lock().unwrap(), 0, "a bench still stands");
-    let records = std::mem::take(&mut *told.lock().unwrap());
+    let records = std::mem::take(&mut *reported.lock().unwrap());
     let orders = orders.lock().unwrap().clone();
-    Told { records, orders, ending, seconds: begun.elapsed().as_secs_f64() }
+    Reported { records, orders, ending, seconds: begun.elapsed().as_secs_f64() }
 }
 
 /// A bench of `a` and `b`, of which `a` is as the script says, and then these trials.
 fn with_script(
     script: impl FnMut(&NumberedOrder, &mut Actor) -> Option<()> + Send + 'static,
     trials: Vec<Trial>,
-) -> Told {
+) -> Reported {
     let mut machine = Pretence::default();
     machine.scripts.insert("a".to_owned(), Box::new(script));
     play(machine, plan(&["a", "b"], trials))
@@ -434,11 +434,11 @@ fn a_trial_takes_its_course() {
     probes(&mut whole, &[("a", Probe::Stat), ("a", Probe::Drops)]);
     let knob = Knob::Mtu { interface: "eth0".to_owned(), bytes: 1400 };
     whole.knobs = vec![KnobSetting { node: "b".to_owned(), knob }];
-    let told = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
+    let reported = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
 
-    assert_eq!(told.ending, Ending::Complete);
-    assert_eq!(told.bench_error(), None);
-    assert_eq!(told.trial_error(7), None);
+    assert_eq!(reported.ending, Ending::Complete);
+    assert_eq!(reported.bench_error(), None);
+    assert_eq!(reported.trial_error(7), None);
     let expected = [
         "b apply",
         // What listens, and then what disturbs.
@@ -456,9 +456,9 @@ fn a_trial_takes_its_course() {
         "a end",
         "b end",
     ];
-    assert_eq!(told.course(), expected);
-    assert_eq!(told.results(7)[2..], ["load", "echo"]);
-    assert!(matches!(told.records.last(), Some(Record::Teardown { .. })));
+    assert_eq!(reported.course(), expected);
+    assert_eq!(reported.results(7)[2..], ["load", "echo"]);
+    assert!(matches!(reported.records.last(), Some(Record::Teardown { .. })));
 }
 
 #[test]
@@ -476,12 +476,12 @@ fn nodes_that_had_tasks_get_ready_for_others_before_a_trial_begins() {
     machine.scripts.insert("a".to_owned(), slow);
     let mut second = on_b(2);
     probes(&mut second, &[("b", Probe::Stat)]);
-    let told = play_conversing(machine, plan(&["a", "b"], vec![on_a(1), second]));
-    assert_eq!((told.trial_error(1), told.trial_error(2)), (None, None));
+    let reported = play_conversing(machine, plan(&["a", "b"], vec![on_a(1), second]));
+    assert_eq!((reported.trial_error(1), reported.trial_error(2)), (None, None));
     let course = ["a start", "a anticipate", "b probe_begin", "b start", "b probe_end"];
-    assert_eq!(told.course()[..5], course);
-    assert_eq!(told.course()[5], "b anticipate");
-    let second = told.records.iter().find_map(|record| match record {
+    assert_eq!(reported.course()[..5], course);
+    assert_eq!(reported.course()[5], "b anticipate");
+    let second = reported.records.iter().find_map(|record| match record {
         Record::TrialEnd { trial: 2, elapsed_s, .. } => Some(*elapsed_s),
         _ => None,
     });
@@ -500,16 +500,16 @@ fn a_node_whose_clock_is_wrong_is_lost_with_its_trial() {
     machine.scripts.insert("a".to_owned(), fast);
     let mut first = on_a(1);
     probes(&mut first, &[("a", Probe::Stat)]);
-    let told = play_conversing(machine, plan(&["a", "b"], vec![first, on_b(2)]));
-    let why = told.trial_error(1).unwrap();
+    let reported = play_conversing(machine, plan(&["a", "b"], vec![first, on_b(2)]));
+    let why = reported.trial_error(1).unwrap();
     assert!(why.starts_with("node a failed: its clock is wrong: 7.0"), "{why}");
     assert!(why.contains(" s by this host's clock"), "{why}");
-    let lost = told.records.iter().find_map(|record| match record {
+    let lost = reported.records.iter().find_map(|record| match record {
         Record::TrialEnd { trial: 1, lost, .. } => Some(lost.clone()),
         _ => None,
     });
     assert_eq!(lost.unwrap().as_deref(), Some("a"));
-    assert_eq!(told.trial_error(2), None);
+    assert_eq!(reported.trial_error(2), None);
 }
 
 #[test]
@@ -530,8 +530,8 @@ fn a_task_cannot_have_taken_longer_than_it_was_given() {
             Some(())
         });
         machine.scripts.insert("a".to_owned(), lies);
-        let told = play_conversing(machine, plan(&["a"], vec![on_a(1)]));
-        let why = told.trial_error(1).unwrap();
+        let reported = play_conversing(machine, plan(&["a"], vec![on_a(1)]));
+        let why = reported.trial_error(1).unwrap();
         assert!(why.contains(part), "{why}");
     }
 }
@@ -542,9 +542,13 @@ fn a_node_that_dies_while_it_gets_ready_is_lost_to_the_next_trial() {
     let dies: Script =
         Box::new(|order, actor| (order.order == Order::Anticipate).then(|| actor.die()));
     machine.scripts.insert("a".to_owned(), dies);
-    let told = play_conversing(machine, plan(&["a", "b"], vec![on_a(1), on_b(2), on_a(3)]));
-    assert_eq!((told.trial_error(1), told.trial_error(2)), (None, None));
-    assert!(told.trial_error(3).unwrap().contains("node a is gone"), "{:?}", told.trial_error(3));
+    let reported = play_conversing(machine, plan(&["a", "b"], vec![on_a(1), on_b(2), on_a(3)]));
+    assert_eq!((reported.trial_error(1), reported.trial_error(2)), (None, None));
+    assert!(
+        reported.trial_error(3).unwrap().contains("node a is gone"),
+        "{:?}",
+        reported.trial_error(3)
+    );
 }
 
 #[test]
@@ -556,23 +560,26 @@ fn what_prepares_starts_with_what_listens_and_goes_last() {
     let work = Task { workload: io.unwrap(), ..task("work", "a", false) };
     let mut whole = trial(7, vec![work, echo("echo", "b")]);
     probes(&mut whole, &[("a", Probe::Stat)]);
-    let told = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
-    assert_eq!(told.trial_error(7), None);
+    let reported = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
+    assert_eq!(reported.trial_error(7), None);
     let course = ["b start", "a start", "a probe_begin", "a go", "a probe_end", "a stop", "b stop"];
-    assert_eq!(told.course()[..7], course);
+    assert_eq!(reported.course()[..7], course);
 }
 
 #[test]
 fn what_lives_for_a_phase_is_made_and_ended_in_it() {
     let trials = vec![lives(1, &["x", "y"]), lives(2, &["x"]), on_a(3)];
-    let told = play(Pretence::default(), plan(&["a", "b"], trials));
+    let reported = play(Pretence::default(), plan(&["a", "b"], trials));
     for id in [1, 2, 3] {
-        assert_eq!(told.trial_error(id), None);
+        assert_eq!(reported.trial_error(id), None);
     }
     let course = ["x start", "y start", "x end", "y end", "x start", "x end", "a start"];
-    assert_eq!(told.course()[..7], course);
-    assert_eq!((told.results(1), told.results(2)), (vec!["life.x", "life.y"], vec!["life.x"]));
-    for record in &told.records {
+    assert_eq!(reported.course()[..7], course);
+    assert_eq!(
+        (reported.results(1), reported.results(2)),
+        (vec!["life.x", "life.y"], vec!["life.x"])
+    );
+    for record in &reported.records {
         let Record::Result(result) = record else { continue };
         if result.trial == 3 {
             continue;
@@ -584,11 +591,11 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
         assert!(value("stop_s") >= 0.0 && !result.values.contains_key("restore_s"));
     }
     // What they say is for the executor alone.
-    let names = told.records.iter().filter_map(|record| match record {
+    let names = reported.records.iter().filter_map(|record| match record {
         Record::Hello(hello) => Some(hello.node.as_str()),
         _ => None,
     });
-    assert!(names.clone().all(|name| name != "x" && name != "y"), "{:?}", told.records);
+    assert!(names.clone().all(|name| name != "x" && name != "y"), "{:?}", reported.records);
 }
 
 /// A trial in which `x` lives, and is asked by `b`.
@@ -616,20 +623,20 @@ fn a_first_answer_is_as_late_as_listening_and_a_round_trip() {
     });
     machine.scripts.insert("b".to_owned(), answers);
     let trials = vec![reached(1, "x"), reached(2, "x"), reached(3, "a"), on_a(4)];
-    let told = play(machine, plan(&["a", "b"], trials));
-    assert_eq!(told.trial_error(1), None);
-    assert_eq!(told.course()[..5], ["x start", "x start", "b start", "x stop", "x end"]);
-    assert_eq!(told.results(1), ["life.x"]);
-    let values = told.records.iter().find_map(|record| match record {
+    let reported = play(machine, plan(&["a", "b"], trials));
+    assert_eq!(reported.trial_error(1), None);
+    assert_eq!(reported.course()[..5], ["x start", "x start", "b start", "x stop", "x end"]);
+    assert_eq!(reported.results(1), ["life.x"]);
+    let values = reported.records.iter().find_map(|record| match record {
         Record::Result(result) => Some(&result.values),
         _ => None,
     });
     let values = values.unwrap();
     assert!(values["work_s"] <= values["served_s"] && values["served_s"] < 3.0, "{values:?}");
     assert!((values["reply_s"] - values["served_s"] - 3.0).abs() < 1e-9, "{values:?}");
-    assert_eq!(told.trial_error(2).unwrap(), "task ask has measured no round trip");
-    assert_eq!(told.trial_error(3).unwrap(), "task serve of the life of x is not for a");
-    assert_eq!(told.trial_error(4), None);
+    assert_eq!(reported.trial_error(2).unwrap(), "task ask has measured no round trip");
+    assert_eq!(reported.trial_error(3).unwrap(), "task serve of the life of x is not for a");
+    assert_eq!(reported.trial_error(4), None);
 }
 
 #[test]
@@ -639,18 +646,19 @@ fn others_live_beside_one_for_as_long_as_there_is_room() {
         trial.phases[0].lives[0].most = Some(most);
         trial
     };
-    let told = play(Pretence::default(), plan(&["a", "b"], vec![many(1, 3), many(2, 1), on_a(3)]));
-    assert_eq!(told.trial_error(1), None);
-    assert_eq!(told.results(1), ["life.x"]);
-    for record in &told.records {
+    let reported =
+        play(Pretence::default(), plan(&["a", "b"], vec![many(1, 3), many(2, 1), on_a(3)]));
+    assert_eq!(reported.trial_error(1), None);
+    assert_eq!(reported.results(1), ["life.x"]);
+    for record in &reported.records {
         let Record::Result(result) = record else { continue };
         if let Some(fitted) = result.values.get("fitted") {
             // How many is up to this machine's memory.
             assert!((1.0..=3.0).contains(fitted) && result.values["slowest"] >= 1.0, "{result:?}");
         }
     }
-    assert_eq!(told.trial_error(2).unwrap(), "1 like x are to live at once: 2 to 4096 can");
-    assert_eq!(told.trial_error(3), None);
+    assert_eq!(reported.trial_error(2).unwrap(), "1 like x are to live at once: 2 to 4096 can");
+    assert_eq!(reported.trial_error(3), None);
 }
 
 #[test]
@@ -665,15 +673,15 @@ fn a_life_that_fails_fails_its_trial_and_nothing_is_left_of_it() {
     machine.scripts.insert("y".to_owned(), stays);
     let names = ["impossible", "x", "y", "b"];
     let trials = names.iter().zip(1..).map(|(name, id)| lives(id, &[name]));
-    let told =
+    let reported =
         play(machine, plan(&["a", "b"], trials.chain([lives(5, &["x"]), on_b(6)]).collect()));
-    let error = |id| told.trial_error(id).unwrap();
+    let error = |id| reported.trial_error(id).unwrap();
     assert_eq!(error(1), "node impossible cannot be started: no such thing");
     assert!(error(2).starts_with("node x failed: "), "{}", error(2));
-    assert_eq!(error(3), "node y did not end when it was told to");
+    assert_eq!(error(3), "node y did not end when it was asked to");
     assert_eq!(error(4), "there is a node b already");
-    assert_eq!((told.trial_error(5), told.trial_error(6)), (None, None));
-    assert!([1, 2, 3, 4].iter().all(|&id| told.results(id).is_empty()));
+    assert_eq!((reported.trial_error(5), reported.trial_error(6)), (None, None));
+    assert!([1, 2, 3, 4].iter().all(|&id| reported.results(id).is_empty()));
 }
 
 /// The same with a disk whose power is cut.
@@ -696,16 +704,16 @@ fn power_is_cut_while_it_writes_and_who_comes_after_looks_for_what_was_durable()
         matches!(order.order, Order::Go { .. }).then_some(())
     });
     machine.scripts.insert("x".to_owned(), writes);
-    let told = play(machine, plan(&["a"], vec![power_cut(1, "x"), on_a(2)]));
-    assert_eq!((told.trial_error(1), told.trial_error(2)), (None, None));
+    let reported = play(machine, plan(&["a"], vec![power_cut(1, "x"), on_a(2)]));
+    assert_eq!((reported.trial_error(1), reported.trial_error(2)), (None, None));
     let fill_and_write = ["x start", "x stop", "x start", "x go"];
     let and_look = ["x cut power", "x start", "x end"];
-    assert_eq!(told.course()[..7], [fill_and_write.as_slice(), and_look.as_slice()].concat());
-    assert_eq!(told.results(1), ["life.x"]);
+    assert_eq!(reported.course()[..7], [fill_and_write.as_slice(), and_look.as_slice()].concat());
+    assert_eq!(reported.results(1), ["life.x"]);
     let restarted = |record: &Record| matches!(record, Record::Result(one) if one.values.contains_key("restart_s"));
-    assert!(told.records.iter().any(restarted));
+    assert!(reported.records.iter().any(restarted));
     assert_eq!(*discarded.lock().unwrap(), ["x"]);
-    assert!(told.warnings().is_empty(), "{:?}", told.warnings());
+    assert!(reported.warnings().is_empty(), "{:?}", reported.warnings());
 }
 
 #[test]
@@ -718,11 +726,11 @@ fn who_stops_writing_before_the_cut_fails_the_trial_and_its_disk_is_removed() {
         Some(())
     });
     machine.scripts.insert("x".to_owned(), fails);
-    let told = play(machine, plan(&["a"], vec![power_cut(1, "x")]));
-    assert!(told.trial_error(1).unwrap().ends_with("failed: the disk is gone"));
-    assert!(!told.course().contains(&"x cut power"));
+    let reported = play(machine, plan(&["a"], vec![power_cut(1, "x")]));
+    assert!(reported.trial_error(1).unwrap().ends_with("failed: the disk is gone"));
+    assert!(!reported.course().contains(&"x cut power"));
     assert_eq!(*discarded.lock().unwrap(), ["x"]);
-    assert!(told.results(1).is_empty());
+    assert!(reported.results(1).is_empty());
 }
 
 #[test]
@@ -733,18 +741,18 @@ fn what_lives_for_a_phase_has_a_disk_only_for_a_power_cut() {
     not_lasting.phases[0].lives[0].node.disk.as_mut().unwrap().write_cache = false;
     let mut never = power_cut(3, "x");
     never.phases[0].lives[0].power_cut.as_mut().unwrap().after_s = f64::NAN;
-    let told = play(Pretence::default(), plan(&["a"], vec![without, not_lasting, never]));
-    assert!(told.trial_error(1).unwrap().contains("can have no disk"));
-    assert!(told.trial_error(2).unwrap().contains("with a disk that outlives it"));
-    assert!(told.trial_error(3).unwrap().contains("after_s is NaN"));
+    let reported = play(Pretence::default(), plan(&["a"], vec![without, not_lasting, never]));
+    assert!(reported.trial_error(1).unwrap().contains("can have no disk"));
+    assert!(reported.trial_error(2).unwrap().contains("with a disk that outlives it"));
+    assert!(reported.trial_error(3).unwrap().contains("after_s is NaN"));
 }
 
 #[test]
 fn a_guest_reads_before_the_load_that_may_starve_it_and_all_others_once_it_runs() {
     let mut whole = trial(7, vec![task("load", "b", true), task("work", "b", false)]);
     probes(&mut whole, &[("guest1", Probe::Stat), ("b", Probe::Stat), ("guest2", Probe::Stat)]);
-    let told = play(Pretence::default(), plan(&["guest1", "guest2", "b"], vec![whole]));
-    assert_eq!(told.trial_error(7), None);
+    let reported = play(Pretence::default(), plan(&["guest1", "guest2", "b"], vec![whole]));
+    assert_eq!(reported.trial_error(7), None);
     let expected = [
         "guest1 probe_begin",
         "guest2 probe_begin",
@@ -757,10 +765,10 @@ fn a_guest_reads_before_the_load_that_may_starve_it_and_all_others_once_it_runs(
         "guest2 probe_end",
         "b stop",
     ];
-    assert_eq!(told.course()[..9], expected);
+    assert_eq!(reported.course()[..9], expected);
 }
 
-/// Nodes of which each does what it is told only once the other was told the same.
+/// Nodes of which each does what it is asked only once the other was asked the same.
 fn each_awaits_the_other(kind: fn(&Order) -> bool) -> Pretence {
     let waiting: Arc<Mutex<Vec<(Actor, NumberedOrder)>>> = Arc::default();
     let mut machine = Pretence::default();
@@ -800,9 +808,9 @@ fn what_does_not_need_the_other_is_ordered_at_once() {
         let mut both = trial(1, tasks);
         probes(&mut both, &[("a", Probe::Stat), ("b", Probe::Stat)]);
         both.phases[0].limit_s = 1.0;
-        let told = play(each_awaits_the_other(kind), plan(&["a", "b"], vec![both]));
-        assert_eq!(told.trial_error(1), None);
-        assert!(told.seconds < 1.0, "{}", told.seconds);
+        let reported = play(each_awaits_the_other(kind), plan(&["a", "b"], vec![both]));
+        assert_eq!(reported.trial_error(1), None);
+        assert!(reported.seconds < 1.0, "{}", reported.seconds);
     }
 }
 
@@ -810,7 +818,7 @@ fn what_does_not_need_the_other_is_ordered_at_once() {
 fn a_guest_that_the_load_starves_reads_when_the_load_has_ended() {
     let mut starved = trial(1, vec![task("load", "b", true), task("work", "b", false)]);
     probes(&mut starved, &[("guest1", Probe::Stat), ("b", Probe::Stat)]);
-    // Answered by the guest once the load is told to stop.
+    // Answered by the guest once the load is asked to stop.
     let owed: Arc<Mutex<Option<(Actor, NumberedOrder)>>> = Arc::default();
     let mut machine = Pretence::default();
     let late = owed.clone();
@@ -829,9 +837,9 @@ fn a_guest_that_the_load_starves_reads_when_the_load_has_ended() {
     });
     machine.scripts.insert("guest1".to_owned(), guest);
     machine.scripts.insert("b".to_owned(), load);
-    let told = play(machine, plan(&["guest1", "b"], vec![starved]));
-    assert_eq!(told.trial_error(1), None);
-    assert!(told.seconds < 1.0, "{}", told.seconds);
+    let reported = play(machine, plan(&["guest1", "b"], vec![starved]));
+    assert_eq!(reported.trial_error(1), None);
+    assert!(reported.seconds < 1.0, "{}", reported.seconds);
 }
 
 #[test]
@@ -840,8 +848,8 @@ fn a_guest_among_several_that_does_not_start_its_load_in_time_is_named() {
     short.phases[0].limit_s = 0.1;
     let mut machine = Pretence::default();
     machine.scripts.insert("guest2".to_owned(), Box::new(|order, _| starts(order).then_some(())));
-    let told = play(machine, plan(&["guest1", "guest2"], vec![short]));
-    let error = told.trial_error(1).unwrap();
+    let reported = play(machine, plan(&["guest1", "guest2"], vec![short]));
+    let error = reported.trial_error(1).unwrap();
     let expected =
         "phase p took longer than its limit of 0.1 s: task load.2 on guest2 did not start";
     assert!(error.starts_with(expected), "{error}");
@@ -850,7 +858,7 @@ fn a_guest_among_several_that_does_not_start_its_load_in_time_is_named() {
 
 #[test]
 fn a_task_that_fails_is_named_with_its_reason() {
-    let told = with_script(
+    let reported = with_script(
         |order, actor| {
             starts(order).then(|| {
                 actor.trial = (1, "p".to_owned());
@@ -860,30 +868,31 @@ fn a_task_that_fails_is_named_with_its_reason() {
         },
         vec![on_a(1), on_b(2)],
     );
-    assert_eq!(told.trial_error(1), Some("task work on a failed: no such file"));
-    assert_eq!(told.trial_error(2), None);
+    assert_eq!(reported.trial_error(1), Some("task work on a failed: no such file"));
+    assert_eq!(reported.trial_error(2), None);
 }
 
 #[test]
 fn a_node_that_dies_fails_its_trial_and_others_go_on() {
-    let told = with_script(
+    let reported = with_script(
         |order, actor| starts(order).then(|| actor.die()),
         vec![on_a(1), on_a(2), on_b(3)],
     );
-    assert_eq!(told.trial_error(1), Some("node a failed: its agent has ended"));
-    assert_eq!(told.trial_error(2), Some("node a is gone: its agent has ended"));
-    assert_eq!(told.trial_error(3), None);
-    assert!(told.has_console_of("a"));
-    assert!(told.seconds < 2.0);
+    assert_eq!(reported.trial_error(1), Some("node a failed: its agent has ended"));
+    assert_eq!(reported.trial_error(2), Some("node a is gone: its agent has ended"));
+    assert_eq!(reported.trial_error(3), None);
+    assert!(reported.has_console_of("a"));
+    assert!(reported.seconds < 2.0);
 }
 
 #[test]
 fn the_other_nodes_are_put_in_order_when_one_dies() {
     let both = trial(1, vec![task("echo", "b", true), task("work", "a", false)]);
-    let told = with_script(|order, actor| starts(order).then(|| actor.die()), vec![both, on_b(2)]);
-    assert!(told.orders.contains(&"b kill".to_owned()));
-    assert_eq!(told.results(1), ["echo"]);
-    assert_eq!(told.trial_error(2), None);
+    let reported =
+        with_script(|order, actor| starts(order).then(|| actor.die()), vec![both, on_b(2)]);
+    assert!(reported.orders.contains(&"b kill".to_owned()));
+    assert_eq!(reported.results(1), ["echo"]);
+    assert_eq!(reported.trial_error(2), None);
 }
 
 #[test]
@@ -907,33 +916,37 @@ fn what_is_not_a_record_fails_the_node() {
             "may not",
         ),
     ] {
-        let told = with_script(
+        let reported = with_script(
             move |order, actor| starts(order).then(|| actor.raw(bytes)),
             vec![on_a(1), on_b(2)],
         );
-        let error = told.trial_error(1).unwrap();
+        let error = reported.trial_error(1).unwrap();
         assert!(error.starts_with("node a failed:") && error.contains(reason), "{error}");
-        assert_eq!(told.trial_error(2), None);
+        assert_eq!(reported.trial_error(2), None);
         // It is not passed on either: the one teardown is the executor's own.
-        let teardowns = told.records.iter().filter(|r| matches!(r, Record::Teardown { .. }));
+        let teardowns = reported.records.iter().filter(|r| matches!(r, Record::Teardown { .. }));
         assert_eq!(teardowns.count(), 1);
-        let ends = told.records.iter().filter(|r| matches!(r, Record::TrialEnd { .. }));
+        let ends = reported.records.iter().filter(|r| matches!(r, Record::TrialEnd { .. }));
         assert_eq!(ends.count(), 2);
     }
 }
 
 #[test]
 fn an_oversized_line_fails_the_node() {
-    let told = with_script(
+    let reported = with_script(
         |order, actor| starts(order).then(|| actor.raw(&vec![b'x'; MAX_LINE + 1])),
         vec![on_a(1)],
     );
-    assert!(told.trial_error(1).unwrap().contains("longer than"), "{:?}", told.trial_error(1));
+    assert!(
+        reported.trial_error(1).unwrap().contains("longer than"),
+        "{:?}",
+        reported.trial_error(1)
+    );
 }
 
 #[test]
 fn a_node_that_never_stops_sending_fails_its_trial() {
-    let told = with_script(
+    let reported = with_script(
         |order, actor| {
             starts(order).then(|| {
                 let mut out = actor.out.as_ref().unwrap().try_clone().unwrap();
@@ -946,15 +959,15 @@ fn a_node_that_never_stops_sending_fails_its_trial() {
         },
         vec![on_a(1), on_b(2)],
     );
-    assert!(told.trial_error(1).unwrap().contains("bytes during one trial"));
-    assert_eq!(told.trial_error(2), None);
+    assert!(reported.trial_error(1).unwrap().contains("bytes during one trial"));
+    assert_eq!(reported.trial_error(2), None);
 }
 
 #[test]
 fn a_task_that_does_not_end_is_killed_at_the_limit() {
     let mut short = on_a(1);
     short.phases[0].limit_s = 0.1;
-    let told = with_script(
+    let reported = with_script(
         |order, actor| match &order.order {
             Order::Start { trial, phase, task } if *trial == 1 => {
                 actor.trial = (*trial, phase.clone());
@@ -967,31 +980,31 @@ fn a_task_that_does_not_end_is_killed_at_the_limit() {
         vec![short, on_a(2)],
     );
     let expected = "phase p took longer than its limit of 0.1 s: task work on a did not end";
-    assert_eq!(told.trial_error(1), Some(expected));
-    assert_eq!(told.results(1), ["work"]);
-    assert_eq!(told.trial_error(2), None);
-    assert!(told.seconds < 1.0);
+    assert_eq!(reported.trial_error(1), Some(expected));
+    assert_eq!(reported.results(1), ["work"]);
+    assert_eq!(reported.trial_error(2), None);
+    assert!(reported.seconds < 1.0);
 }
 
 #[test]
 fn a_node_that_does_not_even_answer_kill_is_dead() {
     let mut short = on_a(1);
     short.phases[0].limit_s = 0.1;
-    let told = with_script(
+    let reported = with_script(
         |order, _| (!matches!(order.order, Order::Setup { .. })).then_some(()),
         vec![short, on_a(2), on_b(3)],
     );
-    assert!(told.trial_error(1).unwrap().starts_with("phase p took longer"));
-    let error = told.trial_error(2).unwrap();
+    assert!(reported.trial_error(1).unwrap().starts_with("phase p took longer"));
+    let error = reported.trial_error(2).unwrap();
     assert!(error.starts_with("node a is gone: it did not answer"), "{error}");
-    assert_eq!(told.trial_error(3), None);
-    assert!(told.seconds < 4.0, "{}", told.seconds);
+    assert_eq!(reported.trial_error(3), None);
+    assert!(reported.seconds < 4.0, "{}", reported.seconds);
 }
 
 #[test]
 fn a_background_task_that_does_not_stop_fails_the_trial() {
     let both = trial(1, vec![task("echo", "a", true), task("work", "b", false)]);
-    let told = with_script(
+    let reported = with_script(
         |order, actor| match &order.order {
             Order::Stop { .. } => {
                 actor.result("echo", Some("it broke"));
@@ -1002,12 +1015,12 @@ fn a_background_task_that_does_not_stop_fails_the_trial() {
         },
         vec![both],
     );
-    assert_eq!(told.trial_error(1), Some("task echo on a failed: it broke"));
+    assert_eq!(reported.trial_error(1), Some("task echo on a failed: it broke"));
 }
 
 #[test]
 fn what_comes_too_late_is_left_out() {
-    let told = with_script(
+    let reported = with_script(
         |order, actor| match &order.order {
             Order::Start { trial: 2, .. } => {
                 actor.trial = (1, "p".to_owned());
@@ -1030,14 +1043,14 @@ fn what_comes_too_late_is_left_out() {
         },
         vec![on_a(1), on_a(2)],
     );
-    assert_eq!(told.trial_error(2), None);
-    assert_eq!((told.results(1).len(), told.results(2).len()), (1, 1));
-    assert_eq!(told.warnings().iter().filter(|text| text.contains("too late")).count(), 2);
+    assert_eq!(reported.trial_error(2), None);
+    assert_eq!((reported.results(1).len(), reported.results(2).len()), (1, 1));
+    assert_eq!(reported.warnings().iter().filter(|text| text.contains("too late")).count(), 2);
 }
 
 #[test]
 fn when_an_interval_was_heard_and_what_its_task_is_for_the_host_agent_says() {
-    let told = with_script(
+    let reported = with_script(
         |order, actor| match &order.order {
             Order::Start { trial, .. } => {
                 actor.trial = (*trial, "p".to_owned());
@@ -1058,14 +1071,14 @@ fn when_an_interval_was_heard_and_what_its_task_is_for_the_host_agent_says() {
         },
         vec![on_a(1)],
     );
-    let interval = told.records.iter().find_map(|record| match record {
+    let interval = reported.records.iter().find_map(|record| match record {
         Record::Interval(interval) => Some(interval),
         _ => None,
     });
     let Interval { heard_s, purpose: said, .. } = interval.unwrap();
-    assert!(heard_s.is_some_and(|heard| (0.0..=told.seconds).contains(&heard)), "{heard_s:?}");
+    assert!(heard_s.is_some_and(|heard| (0.0..=reported.seconds).contains(&heard)), "{heard_s:?}");
     assert_eq!(said, &Some(purpose("work")));
-    let result = told.records.iter().find_map(|record| match record {
+    let result = reported.records.iter().find_map(|record| match record {
         Record::Result(result) => Some(&result.purpose),
         _ => None,
     });
@@ -1077,29 +1090,29 @@ fn knobs_are_put_back_after_a_failure_and_one_that_cannot_be_applied_is_a_failur
     let mut with_knob = on_a(1);
     let knob = Knob::Mtu { interface: "eth9".to_owned(), bytes: 1400 };
     with_knob.knobs = vec![KnobSetting { node: "a".to_owned(), knob }];
-    let told = with_script(
+    let reported = with_script(
         |order, actor| {
             matches!(order.order, Order::Apply { .. })
                 .then(|| actor.done(order.number, Some("there is no eth9")))
         },
         vec![with_knob],
     );
-    assert_eq!(told.trial_error(1), Some("a knob on a failed: there is no eth9"));
-    assert!(told.orders.contains(&"a put_back".to_owned()));
-    assert!(!told.orders.contains(&"a start".to_owned()));
+    assert_eq!(reported.trial_error(1), Some("a knob on a failed: there is no eth9"));
+    assert!(reported.orders.contains(&"a put_back".to_owned()));
+    assert!(!reported.orders.contains(&"a start".to_owned()));
 }
 
 #[test]
 fn a_bench_with_a_node_that_cannot_start_is_removed() {
-    let told = play(Pretence::default(), plan(&["a", "impossible"], vec![on_a(1)]));
-    assert_eq!(told.bench_error(), Some("node impossible cannot be started: no such thing"));
-    assert!(told.orders.contains(&"a end".to_owned()));
-    assert_eq!(told.trial_error(1), Some("there is no bench to execute the trial on"));
+    let reported = play(Pretence::default(), plan(&["a", "impossible"], vec![on_a(1)]));
+    assert_eq!(reported.bench_error(), Some("node impossible cannot be started: no such thing"));
+    assert!(reported.orders.contains(&"a end".to_owned()));
+    assert_eq!(reported.trial_error(1), Some("there is no bench to execute the trial on"));
 }
 
 #[test]
-fn a_bench_whose_setup_fails_tells_why() {
-    let told = with_script(
+fn a_bench_whose_setup_fails_reports_why() {
+    let reported = with_script(
         |order, actor| {
             matches!(order.order, Order::Setup { .. }).then(|| {
                 actor.say(&Record::Hello(hello("a")));
@@ -1108,7 +1121,7 @@ fn a_bench_whose_setup_fails_tells_why() {
         },
         vec![],
     );
-    assert_eq!(told.bench_error(), Some("its setup on a failed: the disk is on fire"));
+    assert_eq!(reported.bench_error(), Some("its setup on a failed: the disk is on fire"));
 }
 
 #[test]
@@ -1121,9 +1134,9 @@ fn an_agent_of_another_protocol_is_refused() {
     let news = News::Record(Box::new(Record::Hello(other)), 100);
     events.push(Event::Node { member: 0, news });
     events.push(Event::PlanEnd);
-    let told = play(machine, events);
+    let reported = play(machine, events);
     // The first member's id is 0.
-    let error = told.bench_error().unwrap();
+    let error = reported.bench_error().unwrap();
     assert!(error.contains("speaks version"), "{error}");
 }
 
@@ -1138,10 +1151,10 @@ fn a_plan_that_is_not_one_ends_with_a_reason() {
     for (events, reason) in
         [(not_a_step, "not a step"), (no_hello, "not hello"), (other, "version")]
     {
-        let told = play(Pretence::default(), events);
-        let Ending::BadPlan(why) = &told.ending else { panic!("{:?}", told.ending) };
+        let reported = play(Pretence::default(), events);
+        let Ending::BadPlan(why) = &reported.ending else { panic!("{:?}", reported.ending) };
         assert!(why.contains(reason), "{why}");
-        assert!(told.warnings()[0].contains(reason));
+        assert!(reported.warnings()[0].contains(reason));
     }
 }
 
@@ -1169,21 +1182,21 @@ fn the_end_of_the_controller_interrupts_a_trial() {
     for event in events {
         post.send(event).unwrap();
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let out = told.clone();
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let out = reported.clone();
     let executor = Executor::new(machine, hello(""), (post, queue), move |record| {
         out.lock().unwrap().push(record);
     });
     let begun = Instant::now();
     assert_eq!(executor.run(), Ending::Ended(Why::Signal(libc::SIGINT)));
     assert!(begun.elapsed() < Duration::from_secs(2));
-    let told = told.lock().unwrap();
-    let error = told.iter().find_map(|record| match record {
+    let reported = reported.lock().unwrap();
+    let error = reported.iter().find_map(|record| match record {
         Record::TrialEnd { error, .. } => error.clone(),
         _ => None,
     });
     assert_eq!(error.as_deref(), Some("interrupted by SIGINT"));
-    assert!(matches!(told.last(), Some(Record::Teardown { .. })));
+    assert!(matches!(reported.last(), Some(Record::Teardown { .. })));
 }
 
 #[test]
@@ -1193,11 +1206,11 @@ fn a_trial_that_makes_no_sense_is_refused_before_it_starts() {
     let endless = trial(3, vec![task("work", "a", true)]);
     let mut timeless = on_a(4);
     timeless.phases[0].limit_s = f64::INFINITY;
-    let told =
+    let reported =
         play(Pretence::default(), plan(&["a", "b"], vec![unknown, double, endless, timeless]));
-    assert_eq!(told.trial_error(1), Some("the bench has no node c"));
-    assert!(told.trial_error(2).unwrap().contains("two tasks"));
-    assert!(told.trial_error(3).unwrap().contains("no foreground task"));
-    assert!(told.trial_error(4).unwrap().contains("limit_s"));
-    assert!(!told.orders.iter().any(|order| order.ends_with("start")));
+    assert_eq!(reported.trial_error(1), Some("the bench has no node c"));
+    assert!(reported.trial_error(2).unwrap().contains("two tasks"));
+    assert!(reported.trial_error(3).unwrap().contains("no foreground task"));
+    assert!(reported.trial_error(4).unwrap().contains("limit_s"));
+    assert!(!reported.orders.iter().any(|order| order.ends_with("start")));
 }

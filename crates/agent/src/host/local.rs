@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::datapath::serve::Manner;
+use ::datapath::serve::ServeMode;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Container, Datapath, DiskFormat, Domain as DomainPlan, FileSharing, Given,
@@ -19,7 +19,7 @@ use hypertare_plan::{
 use super::disk;
 use super::machine::{Machine, Started};
 use super::sandbox::Network;
-use crate::datapath::mover::{Ended, Mover, Served};
+use crate::datapath::vhost_user::{Ended, Served, VhostUserBackend};
 use crate::links::Inbox;
 use crate::links::domain::DomainLink;
 use crate::links::guest::{Datapath as CardsServed, GuestLink, Held, Port, Provisions, Spec, Way};
@@ -38,14 +38,14 @@ use crate::vmm::guest_command_line::model;
 use crate::vmm::shared_files::SharedFiles;
 use crate::vmm::spec::Medium;
 use crate::vmm::tsc;
-use crate::xen::kit::Kit;
+use crate::xen::toolstack::XenToolstack;
 use crate::xen::{placement, scheduler};
 
 /// From a NIC's being set up to frames passing it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
-                        under systemd), or as root; `hypertare doctor` tells what there is";
+                        under systemd), or as root; `hypertare doctor` reports what there is";
 
 const OF_HOSTS_NETWORK: &str = "commands have this host's network, as asked: what they do there stays, and \
                                 what others do there is in the figures";
@@ -57,9 +57,9 @@ pub struct Local {
     /// Of the bench that asks for them.
     weights: Option<Weights>,
     /// What guests of Xen are made with, or why there can be none.
-    xen: Result<Kit, String>,
+    xen: Result<XenToolstack, String>,
     /// What moves the packets of all guests that have no process of their own for that.
-    sidecore: Option<Arc<Mover>>,
+    sidecore: Option<Arc<VhostUserBackend>>,
     /// All else of the bench is, from the CPU of that.
     kept_from: Option<KeptFrom>,
     /// Memory of guests.
@@ -76,7 +76,7 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(scope: Scope, network: Network, xen: Result<Kit, String>) -> Result<Self> {
+    pub fn new(scope: Scope, network: Network, xen: Result<XenToolstack, String>) -> Result<Self> {
         let links = Links::open()?;
         if network == Network::Own {
             links.set_up("lo")?;
@@ -134,7 +134,7 @@ impl Local {
         if let (None, Some(weights)) = (memory, &self.weights) {
             arguments.extend(["--weights".into(), weights.groups().text()]);
         }
-        if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(Kit::scope)) {
+        if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(XenToolstack::scope)) {
             arguments.extend(["--scope".into(), scope.name().to_owned()]);
         }
         let disk = self.medium(node, DiskFormat::Raw)?;
@@ -335,19 +335,19 @@ impl Local {
         taps: Vec<OwnedFd>,
         cards: &mut Vec<Served>,
     ) -> Result<Way> {
-        let mover = match (&self.sidecore, cards.first()) {
-            (Some(mover), _) if datapath == Datapath::Sidecore => mover.clone(),
-            (_, Some(card)) => card.mover().clone(),
+        let backend = match (&self.sidecore, cards.first()) {
+            (Some(backend), _) if datapath == Datapath::Sidecore => backend.clone(),
+            (_, Some(card)) => card.backend().clone(),
             _ if datapath == Datapath::Sidecore => {
-                let mover = Mover::start(Manner::Polling)?;
-                cpus::bind(mover.pid(), bench.sidecore.as_slice())
+                let backend = VhostUserBackend::start(ServeMode::Polling)?;
+                cpus::bind(backend.pid(), bench.sidecore.as_slice())
                     .context("what moves its packets")?;
-                self.sidecore.insert(mover).clone()
+                self.sidecore.insert(backend).clone()
             }
-            _ => Mover::start(Manner::Notified)?,
+            _ => VhostUserBackend::start(ServeMode::Notified)?,
         };
         let queues = taps.len();
-        let (card, socket) = mover.serve(self.number(), taps)?;
+        let (card, socket) = backend.serve(self.number(), taps)?;
         cards.push(card);
         Ok(Way::Process { socket, queues })
     }
@@ -362,14 +362,14 @@ impl Local {
         if node.files.is_some() || node.disk.is_some() {
             bail!("a guest of Xen has neither this machine's files nor a disk of its own");
         }
-        let kit = self.xen.clone().map_err(Error::msg)?;
+        let toolstack = self.xen.clone().map_err(Error::msg)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         if let Some(interface) = interfaces.iter().find(|interface| on_hub(bench, interface)) {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let link = DomainLink::start(node, plan, bench, &kit, inbox)?;
+        let link = DomainLink::start(node, plan, bench, &toolstack, inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }

@@ -1,4 +1,4 @@
-//! One node of the standing bench, as the executor knows it: what it was told, what it owes, and
+//! One node of the standing bench, as the executor knows it: what it was asked, what it owes, and
 //! which records it may send. What a node sends is not trusted.
 
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ impl Member {
         !self.owed.is_empty()
     }
 
-    /// What it was told to do and has not answered.
+    /// What it was asked to do and has not answered.
     pub fn owed(&self) -> Option<&str> {
         self.owed.values().next().map(|(about, _)| about.as_str())
     }

@@ -1,5 +1,5 @@
 //! The host agent: makes benches and carries out plans. It hands orders to the agents of its nodes,
-//! checks what they tell, and passes it on.
+//! checks what they report, and passes it on.
 //!
 //! `hypertare-agent host` is two processes: the outside waits and cleans up ([`sandbox`]), the
 //! inside is the first process of namespaces of its own and does the work ([`executor`], on
@@ -31,7 +31,7 @@ use crate::node::hello::hello;
 use crate::process::cgroup::Scope;
 use crate::process::namespaces::mount_scratch;
 use crate::process::{signals, spawn};
-use crate::xen::kit::Kit;
+use crate::xen::toolstack::XenToolstack;
 use event::{Event, Why};
 pub use executor::life::VALUES as VALUES_OF_A_LIFE;
 use executor::{Ending, Executor};
@@ -103,7 +103,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
 /// this. No sandbox: its kernel ends with it, and with that whatever was made.
 pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()> {
     mount_scratch()?;
-    let machine = Local::new(Scope::own()?, Network::Own, Ok(Kit::of_own_machine()))?;
+    let machine = Local::new(Scope::own()?, Network::Own, Ok(XenToolstack::of_own_machine()))?;
     let (post, events) = sync_channel(QUEUE);
     let steps = post.clone();
     std::thread::spawn(move || event::read_plan(plan, true, None, &steps));
@@ -135,14 +135,15 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
     let lifeline = sandbox::enter()?;
     let signals = signals::signal_descriptor()?;
     let no_xen = arguments.no_xen.clone();
-    let xen = no_xen.map_or_else(|| Kit::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
+    let xen =
+        no_xen.map_or_else(|| XenToolstack::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
     let machine = Local::new(scope.clone(), arguments.network, xen)?;
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);
     read_plan(&post, arguments.reached)?;
     let (records, written) = write_records(&post)?;
     let out = together(move |some| {
-        // That nobody reads any more is told as an event.
+        // That nobody reads any more is reported as an event.
         let _ = records.send(some);
     });
     let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();

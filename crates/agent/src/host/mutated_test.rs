@@ -1,4 +1,4 @@
-//! Whatever stands in a plan, and whatever nodes tell: it is refused with a reason or carried out, and
+//! Whatever stands in a plan, and whatever nodes report: it is refused with a reason or carried out, and
 //! nothing panics.
 
 use proptest::prelude::*;
@@ -19,17 +19,17 @@ use mutations::{corpus, damage, damaged, mutated, mutations, right_steps, search
 /// Longer than any plan of good nodes takes, on a loaded machine.
 const PATIENCE_S: f64 = 20.0;
 
-/// Carries out a plan on nodes that do whatever they are told.
-fn carried_out(lines: &[Vec<u8>]) -> Told {
+/// Carries out a plan on nodes that do whatever they are asked.
+fn carried_out(lines: &[Vec<u8>]) -> Reported {
     let (post, events) = sync_channel(256);
     read_plan(lines.join(&b'\n').as_slice(), true, None, &post);
     drop(post);
-    let told = play(Pretence::default(), events.into_iter().collect());
-    assert!(told.seconds < PATIENCE_S, "{} s", told.seconds);
-    if let Ending::BadPlan(why) = &told.ending {
+    let reported = play(Pretence::default(), events.into_iter().collect());
+    assert!(reported.seconds < PATIENCE_S, "{} s", reported.seconds);
+    if let Ending::BadPlan(why) = &reported.ending {
         assert!(!why.is_empty());
     }
-    told
+    reported
 }
 
 fn line(step: &Value) -> Vec<u8> {
@@ -50,8 +50,8 @@ fn plans_that_mutated_ones_begin_with_are_carried_out() {
     let steps = right_steps();
     let lines: Vec<_> = steps.iter().filter(|step| step["step"] != "teardown").map(line).collect();
     for number in 0..steps.len() {
-        let told = carried_out(&plan_with(&steps, number, line(&steps[number])));
-        assert_eq!(told.ending, Ending::Complete, "{}", steps[number]);
+        let reported = carried_out(&plan_with(&steps, number, line(&steps[number])));
+        assert_eq!(reported.ending, Ending::Complete, "{}", steps[number]);
     }
     assert!(matches!(carried_out(&lines[1..]).ending, Ending::BadPlan(_)));
 }
@@ -94,8 +94,8 @@ proptest! {
         let mut member = listening();
         for (index, wrong) in which {
             let records = right_records();
-            let told = mutated(index.get(&records).clone(), &wrong);
-            hear(&mut member, &line(&told), trial);
+            let reported = mutated(index.get(&records).clone(), &wrong);
+            hear(&mut member, &line(&reported), trial);
         }
     }
 
@@ -104,8 +104,8 @@ proptest! {
         which: Index,
         damaged in damaged(),
     ) {
-        let told = damage(&which.get(&right_records()).to_string(), &damaged);
-        hear(&mut listening(), &told, Some(3));
+        let reported = damage(&which.get(&right_records()).to_string(), &damaged);
+        hear(&mut listening(), &reported, Some(3));
     }
 }
 
@@ -182,11 +182,11 @@ fn hear(member: &mut Member, line: &[u8], trial: Option<u64>) {
     match member.hear(record, line.len(), trial) {
         Err(why) => assert!(!why.is_empty()),
         Ok(Heard::Record(record) | Heard::Failed(record, _)) => {
-            let told = serde_json::to_value(&record).unwrap();
-            assert_eq!(told["node"], "a", "{told}");
+            let reported = serde_json::to_value(&record).unwrap();
+            assert_eq!(reported["node"], "a", "{reported}");
             let about = ["result", "interval", "probe", "knob"];
-            if about.contains(&told["record"].as_str().unwrap()) {
-                assert_eq!(told["trial"].as_u64(), trial, "{told}");
+            if about.contains(&reported["record"].as_str().unwrap()) {
+                assert_eq!(reported["trial"].as_u64(), trial, "{reported}");
             }
         }
         Ok(Heard::Refused(..) | Heard::Late(_) | Heard::Nothing) => {}
@@ -202,9 +202,9 @@ fn right_records() -> Vec<Value> {
         json!({"record": record, "node": node, "trial": trial, "phase": phase,
                            "task": task, "values": values})
     };
-    let with = |mut told: Value, more: Value| {
-        told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        told
+    let with = |mut reported: Value, more: Value| {
+        reported.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        reported
     };
     vec![
         serde_json::to_value(Record::Hello(hello("a"))).unwrap(),

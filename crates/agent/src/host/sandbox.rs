@@ -53,7 +53,7 @@ impl Network {
     }
 }
 
-/// Runs the inside to its end and tells the exit status.
+/// Runs the inside to its end and returns the exit status.
 pub fn run(network: Network, reached: bool) -> Result<i32> {
     let scope = Scope::own()?;
     cgroup::sweep();

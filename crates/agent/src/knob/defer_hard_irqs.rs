@@ -1,6 +1,6 @@
 //! How many polls without packets an interface's interrupt stays off, and after which time a timer
 //! polls (Documentation/networking/napi.rst, "IRQ mitigation"). From Linux 6.13 on each NAPI
-//! instance has its own, set by netlink, where a setting of the interface cannot tell them apart;
+//! instance has its own, set by netlink, where a setting of the interface cannot distinguish them;
 //! before, the interface has one for all in sysfs.
 
 use std::path::Path;

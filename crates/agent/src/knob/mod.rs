@@ -197,7 +197,7 @@ impl Setting {
 }
 
 impl Change {
-    /// Puts everything back, tries every place even if one fails, and tells how it is then.
+    /// Puts everything back, tries every place even if one fails, and returns how it is then.
     pub fn put_back(self) -> Result<String> {
         restore(&self.held)?;
         Ok(text(now(&self.held)?))
@@ -253,7 +253,7 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        // Nobody is left to be told what fails.
+        // Nobody is left to hear what fails.
         self.put_back("", 0);
     }
 }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_that_cannot_go_back_is_told_and_keeps_no_other() {
+    fn a_knob_that_cannot_go_back_is_reported_and_keeps_no_other() {
         let board = board(&["refused", "1"]);
         let mut ledger = Ledger::new();
         ledger.changes.push(setting(&board, &["5"]).apply().unwrap());

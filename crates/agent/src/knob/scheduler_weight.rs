@@ -13,7 +13,7 @@ use crate::process::cgroup::Scope;
 use crate::process::weights::Groups;
 use crate::xen::scheduler::DRIVER_DOMAIN;
 use crate::xen::store::Store;
-use crate::xen::{Role, journal, kit, role, scheduler};
+use crate::xen::{Role, journal, role, scheduler, toolstack};
 
 /// Where weights can be turned: groups of CPU weights, where a bench has them; and what this run's guests
 /// of Xen are called after, on a host that is not the experiment's own.
@@ -122,7 +122,7 @@ fn places(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<V
     }
     let scope = schedulers.scope.as_ref();
     let place: Box<dyn Place> = match guest {
-        Some(guest) => Box::new(Guest(kit::name(scope, guest))),
+        Some(guest) => Box::new(Guest(toolstack::name(scope, guest))),
         None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
     };
     Ok(vec![Wanted { place, value: weight.to_string() }])

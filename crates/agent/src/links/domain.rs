@@ -12,9 +12,9 @@ use crate::probe::Outside;
 use crate::xen;
 use crate::xen::console::Records;
 use crate::xen::domain::{self, Domain};
-use crate::xen::kit::Kit;
 use crate::xen::placement;
 use crate::xen::store::Ends;
+use crate::xen::toolstack::XenToolstack;
 
 /// What the kernel prints before the reason for its end.
 const PANIC: &str = "Kernel panic - not syncing: ";
@@ -38,15 +38,15 @@ impl DomainLink {
         node: &Node,
         plan: &DomainPlan,
         bench: &Bench,
-        kit: &Kit,
+        toolstack: &XenToolstack,
         inbox: Inbox,
     ) -> Result<Self> {
-        let domain = Domain::create(node, plan, bench, kit)?;
+        let domain = Domain::create(node, plan, bench, toolstack)?;
         let console = File::from(domain.console()?);
         let orders = Orders::new(console.try_clone()?);
         let printed = Tail::default();
         let kept = printed.clone();
-        tell_end(domain.id, inbox.clone());
+        report_end(domain.id, inbox.clone());
         std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
         let asked = VirtualCpus { count: plan.cpus, on: node.cpus.clone() };
         let scheduler = bench.scheduler;
@@ -67,18 +67,18 @@ impl DomainLink {
 }
 
 /// The console of a guest that has crashed stays open: that it has is seen here.
-fn tell_end(domain: u32, inbox: Inbox) {
+fn report_end(domain: u32, inbox: Inbox) {
     std::thread::spawn(move || {
         let mut ends = match Ends::watch() {
             Ok(ends) => ends,
-            Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
+            Err(error) => return inbox.report(News::Gone(format!("{error:#}"))),
         };
         loop {
             if domain::failure(domain).is_some() {
-                return inbox.tell(News::Gone("it has ended".to_owned()));
+                return inbox.report(News::Gone("it has ended".to_owned()));
             }
             if let Err(error) = ends.await_next() {
-                return inbox.tell(News::Gone(format!("{error:#}")));
+                return inbox.report(News::Gone(format!("{error:#}")));
             }
         }
     });

@@ -14,10 +14,10 @@ use hypertare_plan::{
 use super::streams::Orders;
 use super::{About, Inbox, NodeLink};
 use crate::boot_contract::is_own_machine;
-use crate::datapath::mover::{Ended, Served};
+use crate::datapath::vhost_user::{Ended, Served};
 use crate::own_machine::huge_pages::{self, Reserved};
 use crate::own_machine::{kvm_module, vhost};
-use crate::probe::{Mover, Outside, Processes};
+use crate::probe::{Outside, Processes, VhostUserBackend};
 use crate::process::cgroup::Cgroup;
 use crate::process::cpus;
 use crate::process::weights::Groups;
@@ -55,11 +55,15 @@ pub struct Held {
 impl Held {
     /// What works for the guest beside its VMM: it moves its packets, or serves its files. A guest has one of
     /// them at most.
-    fn mover(&self) -> Option<Mover> {
+    fn backend(&self) -> Option<VhostUserBackend> {
         let server = self.files.as_ref().and_then(SharedFiles::pid);
-        let server =
-            server.map(|pid| Mover { pid, guests: 1, in_cgroup: true, counters: Vec::new() });
-        self.datapath.as_ref().map(Datapath::mover).or(server)
+        let server = server.map(|pid| VhostUserBackend {
+            pid,
+            guests: 1,
+            in_cgroup: true,
+            counters: Vec::new(),
+        });
+        self.datapath.as_ref().map(Datapath::backend).or(server)
     }
 }
 
@@ -101,7 +105,7 @@ impl Provisions {
 
 impl Datapath {
     fn pid(&self) -> i32 {
-        self.cards.first().map_or(0, |card| card.mover().pid())
+        self.cards.first().map_or(0, |card| card.backend().pid())
     }
 
     /// Takes notice of its end as long as the guest is there, and counts for it.
@@ -115,8 +119,8 @@ impl Datapath {
         Ok(())
     }
 
-    fn mover(&self) -> Mover {
-        Mover {
+    fn backend(&self) -> VhostUserBackend {
+        VhostUserBackend {
             pid: self.pid(),
             guests: 1,
             in_cgroup: self.is_its_own,
@@ -239,7 +243,7 @@ impl NodeLink for GuestLink {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
-            mover: self.held.mover(),
+            backend: self.held.backend(),
         }))
     }
 

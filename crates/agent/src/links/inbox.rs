@@ -20,9 +20,9 @@ pub enum News {
 pub struct Inbox(Arc<dyn Fn(News) -> bool + Send + Sync>);
 
 impl Inbox {
-    /// `tell` returns false when nobody listens any more.
-    pub fn new(tell: impl Fn(News) -> bool + Send + Sync + 'static) -> Self {
-        Inbox(Arc::new(tell))
+    /// `report` returns false when nobody listens any more.
+    pub fn new(report: impl Fn(News) -> bool + Send + Sync + 'static) -> Self {
+        Inbox(Arc::new(report))
     }
 
     /// Reads a node's records until it ends or sends what is not a record.
@@ -33,7 +33,7 @@ impl Inbox {
                 Ok(Some(line)) if line.whole => match Record::from_line(&line.bytes) {
                     Ok(record) => {
                         let news = News::Record(Box::new(record), line.bytes.len() + 1);
-                        if !self.tell(news) {
+                        if !self.report(news) {
                             return;
                         }
                     }
@@ -46,11 +46,11 @@ impl Inbox {
                 Err(error) => break format!("its agent cannot be heard any more: {error}"),
             }
         };
-        self.tell(News::Gone(why));
+        self.report(News::Gone(why));
     }
 
     /// False when nobody listens any more.
-    pub fn tell(&self, news: News) -> bool {
+    pub fn report(&self, news: News) -> bool {
         (self.0)(news)
     }
 }

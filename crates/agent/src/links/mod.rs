@@ -24,7 +24,7 @@ pub use inbox::{Inbox, News};
 
 /// The host agent's end of a node.
 pub trait NodeLink {
-    /// Hands an order over. Never blocks; that a node is gone is told by its inbox.
+    /// Hands an order over. Never blocks; that a node is gone is known by its inbox.
     fn send(&mut self, order: &NumberedOrder);
 
     /// What is known once the node is set up.

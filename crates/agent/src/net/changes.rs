@@ -15,7 +15,7 @@ impl Changes {
     pub fn watch() -> Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE).context("opening a netlink socket")?;
         socket.bind(&SocketAddr::new(0, 0)).context("binding a netlink socket")?;
-        socket.add_membership(LINKS).context("asking to be told of links")?;
+        socket.add_membership(LINKS).context("asking for notices of links")?;
         socket.set_non_blocking(true).context("setting up a netlink socket")?;
         Ok(Changes(socket))
     }

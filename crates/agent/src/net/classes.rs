@@ -282,7 +282,7 @@ mod tests {
     }
 
     /// What the kernel would say if it had taken the message.
-    fn told(inner: RouteNetlinkMessage) -> RouteNetlinkMessage {
+    fn reported(inner: RouteNetlinkMessage) -> RouteNetlinkMessage {
         let mut whole =
             NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::InnerMessage(inner));
         whole.finalize();
@@ -298,7 +298,7 @@ mod tests {
         for leaf in classes(true).leaves() {
             let sent = class(7, TcHandle { major: ROOT, minor: WHOLE }, leaf).unwrap();
             let RouteNetlinkMessage::NewTrafficClass(back) =
-                told(RouteNetlinkMessage::NewTrafficClass(sent))
+                reported(RouteNetlinkMessage::NewTrafficClass(sent))
             else {
                 panic!()
             };
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_mark_is_read_back() {
         let sent = RouteNetlinkMessage::NewTrafficFilter(filter(7, 46));
-        let RouteNetlinkMessage::NewTrafficFilter(back) = told(sent) else { panic!() };
+        let RouteNetlinkMessage::NewTrafficFilter(back) = reported(sent) else { panic!() };
         assert_eq!(mark_in(&back), Some(46));
         assert_eq!(back.header.info.to_ne_bytes()[..2], [8, 0], "IPv4 in network order");
     }

@@ -22,7 +22,7 @@ pub struct Group {
     set: u8,
     /// By ethtool(8)'s names: the attribute, and whether it is one byte.
     parameters: &'static [(&'static str, u16, bool)],
-    /// The attributes that tell the most of some.
+    /// The attributes that report the most of some.
     most: &'static [(&'static str, u16)],
 }
 
@@ -43,7 +43,7 @@ pub static COALESCING: Group = Group {
 
 /// RINGS_GET and RINGS_SET, in descriptors.
 pub static RINGS: Group = Group {
-    what: "rings of a size that can be told",
+    what: "rings of a size that can be reported",
     get: 15,
     set: 16,
     parameters: &[("rx", 6, false), ("tx", 9, false)],
@@ -78,15 +78,15 @@ impl DriverParameters {
     /// # Errors
     /// It has none at all.
     pub fn all(&self) -> Result<BTreeMap<&'static str, u64>> {
-        self.told(self.group.parameters.iter().map(|(name, attribute, _)| (*name, *attribute)))
+        self.reported(self.group.parameters.iter().map(|(name, attribute, _)| (*name, *attribute)))
     }
 
     /// The most that it takes of those of which it says so.
     pub fn most(&self) -> Result<BTreeMap<&'static str, u64>> {
-        self.told(self.group.most.iter().copied())
+        self.reported(self.group.most.iter().copied())
     }
 
-    fn told(
+    fn reported(
         &self,
         wanted: impl Iterator<Item = (&'static str, u16)>,
     ) -> Result<BTreeMap<&'static str, u64>> {
@@ -94,7 +94,7 @@ impl DriverParameters {
             self.family.get(self.group.get, self.header()).map_err(|error| self.lacks(&error))?;
         let what = self.group.what;
         let answer =
-            answers.first().with_context(|| format!("the kernel told nothing of {what}"))?;
+            answers.first().with_context(|| format!("the kernel reported nothing of {what}"))?;
         Ok(wanted.filter_map(|(name, at)| Some((name, number(answer.get(&at)?)?))).collect())
     }
 

@@ -1,5 +1,5 @@
 //! What the links of this network namespace have dropped, by the kernel's own count: statistics of
-//! the links and of their queueing disciplines, by route netlink; and what some drivers tell through
+//! the links and of their queueing disciplines, by route netlink; and what some drivers report through
 //! ethtool only.
 
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ fn drops(stats: &Stats64) -> LinkDrops {
     }
 }
 
-/// The root discipline's count has its classes' in it; those are not told apart from it here.
+/// The root discipline's count has its classes' in it; those are not distinguished from it here.
 fn queue(message: &RouteNetlinkMessage) -> Option<(i32, u64)> {
     let RouteNetlinkMessage::NewQueueDiscipline(message) = message else { return None };
     let dropped = message.attributes.iter().find_map(|attribute| match attribute {

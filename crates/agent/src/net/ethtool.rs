@@ -1,5 +1,5 @@
 //! What a driver is, can and does: name, queues, offloads; by the ethtool ioctl. The newer netlink
-//! interface (Linux 5.6, offloads 5.8) tells the same and would leave older kernels out; the ioctl
+//! interface (Linux 5.6, offloads 5.8) reports the same and would leave older kernels out; the ioctl
 //! works on all, also in user namespaces.
 //!
 //! Offloads have ethtool(8)'s short names. Each stands for all kernel features of its kind: `tso`
@@ -35,7 +35,7 @@ enum Access {
     Flag(u32),
 }
 
-/// UFO left the kernel in 4.14 and is told apart, so that a study can still name it.
+/// UFO left the kernel in 4.14 and has a name of its own, so that a study can still name it.
 const OFFLOADS: [(&str, Access); 10] = [
     ("rx", Access::Commands { get: 0x14, set: 0x15 }),
     ("tx", Access::Commands { get: 0x16, set: 0x17 }),
@@ -157,7 +157,7 @@ impl Ethtool {
         found
     }
 
-    /// Receive and transmit queues in use; none if the driver does not tell.
+    /// Receive and transmit queues in use; none if the driver does not report.
     fn queues(&self) -> Option<(u32, u32)> {
         let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
         self.ask(&mut channels).ok()?;

@@ -107,7 +107,7 @@ impl Family {
         let found = found.with_context(|| format!("this kernel has no netlink family {name}"))?;
         let id = found.iter().find_map(|answer| answer.get(&FAMILY_ID));
         let Some(&[a, b]) = id.map(Vec::as_slice) else {
-            bail!("the kernel does not tell the number of the netlink family {name}")
+            bail!("the kernel does not report the number of the netlink family {name}")
         };
         family.id = u16::from_ne_bytes([a, b]);
         Ok(family)

@@ -121,7 +121,7 @@ LOC:      65501      42105   Local timer interrupts
     }
 
     #[test]
-    fn a_device_tells_its_message_interrupts_or_its_line() {
+    fn a_device_reports_its_message_interrupts_or_its_line() {
         let root = tempfile::tempdir().unwrap();
         let device = root.path().join("device");
         std::fs::create_dir_all(device.join("msi_irqs")).unwrap();

@@ -100,7 +100,7 @@ fn rate_of(netlink: &Netlink<RouteNetlinkMessage>, link: &Link) -> Result<Option
 
 fn rate_in(message: &TcMessage) -> Option<u64> {
     let value = |kind: u16| tc::option(message, kind);
-    // The long form is told only where the short one, the third word of the rate, is too short.
+    // The long form is sent only where the short one, the third word of the rate, is too short.
     let long = value(RATE64).and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes);
     let short = || {
         let parms = value(PARMS)?;
@@ -120,8 +120,8 @@ mod tests {
         message(&link, rate_bps).unwrap()
     }
 
-    /// What the kernel would tell if it had taken the message.
-    fn told(rate_bps: u64) -> Option<u64> {
+    /// What the kernel would report if it had taken the message.
+    fn reported(rate_bps: u64) -> Option<u64> {
         let inner = RouteNetlinkMessage::NewQueueDiscipline(of(rate_bps));
         let mut whole =
             NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::InnerMessage(inner));
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_read_back_in_either_form() {
-        assert_eq!(told(60_000_000), Some(7_500_000));
-        assert_eq!(told(100_000_000_000), Some(12_500_000_000), "beyond 32 bits");
+        assert_eq!(reported(60_000_000), Some(7_500_000));
+        assert_eq!(reported(100_000_000_000), Some(12_500_000_000), "beyond 32 bits");
     }
 
     #[test]

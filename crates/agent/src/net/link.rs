@@ -27,7 +27,7 @@ pub struct Links {
     netlink: Netlink<RouteNetlinkMessage>,
 }
 
-/// A link as the kernel tells it.
+/// A link as the kernel reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
     pub index: u32,
@@ -199,7 +199,7 @@ impl Links {
             Ok(answers) => answers
                 .iter()
                 .find_map(link)
-                .with_context(|| format!("the kernel told nothing of the interface {name}")),
+                .with_context(|| format!("the kernel reported nothing of the interface {name}")),
             Err(error) if is(&error, libc::ENODEV) => {
                 let names: Vec<String> = self.list()?.into_iter().map(|link| link.name).collect();
                 bail!("there is no interface {name} here; there are: {}", names.join(", "))

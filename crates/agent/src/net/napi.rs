@@ -45,7 +45,7 @@ impl Instances {
     pub fn deferrals(&self) -> Result<Vec<(u32, Deferral)>> {
         let asked = Attributes::default().with(INTERFACE_INDEX, &self.index.to_ne_bytes());
         let answers = self.family.dump(GET, asked).context("listing the NAPI instances")?;
-        Ok(answers.iter().filter_map(told).collect())
+        Ok(answers.iter().filter_map(reported).collect())
     }
 
     pub fn defer(&self, id: u32, deferral: Deferral) -> Result<()> {
@@ -56,7 +56,7 @@ impl Instances {
 }
 
 /// None of an instance without settings: the kernel is older than they are.
-fn told(answer: &Answer) -> Option<(u32, Deferral)> {
+fn reported(answer: &Answer) -> Option<(u32, Deferral)> {
     let value = |kind| answer.get(&kind).and_then(|bytes| number(bytes));
     let polls = value(DEFER_HARD_IRQS)? as u32;
     let flush_timeout_ns = value(GRO_FLUSH_TIMEOUT)?;
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn what_is_set_reads_back() {
         let answer = answer(&setting(7, DEFERRAL).0).unwrap();
-        assert_eq!(told(&answer), Some((7, DEFERRAL)));
+        assert_eq!(reported(&answer), Some((7, DEFERRAL)));
     }
 
     #[test]
@@ -103,12 +103,12 @@ mod tests {
             .with(ID, &7u32.to_ne_bytes())
             .with(DEFER_HARD_IRQS, &200u32.to_ne_bytes())
             .with(GRO_FLUSH_TIMEOUT, &20_000u32.to_ne_bytes());
-        assert_eq!(told(&answer(&short.0).unwrap()), Some((7, DEFERRAL)));
+        assert_eq!(reported(&answer(&short.0).unwrap()), Some((7, DEFERRAL)));
     }
 
     #[test]
     fn an_instance_of_an_older_kernel_has_no_settings() {
         let old = Attributes::default().with(ID, &7u32.to_ne_bytes());
-        assert_eq!(told(&answer(&old.0).unwrap()), None);
+        assert_eq!(reported(&answer(&old.0).unwrap()), None);
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_told() {
+    fn what_is_no_route_is_reported() {
         let error = |to, via| message(to, via).unwrap_err().to_string();
         assert!(error("10.78.2.0", "10.78.1.1").contains("is not an address with its prefix"));
         assert!(error("10.78.2.0/24", "router").contains("\"router\" is not the address"));

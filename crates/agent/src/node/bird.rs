@@ -1,4 +1,4 @@
-//! The routing daemon of a router: BIRD 2, told by a configuration that is written for it which
+//! The routing daemon of a router: BIRD 2, with a configuration that is written for it which
 //! interfaces have other routers behind them.
 //!
 //! Source: BIRD 2.0 User's Guide (bird.network.cz), protocols device, kernel and OSPF; OSPF itself:
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_heard_and_other_networks_told() {
+    fn neighbours_are_heard_and_other_networks_reported() {
         let interfaces = [interface("eth0", "10.78.0.1/24"), interface("eth2", "10.78.255.1/24")];
         let mut router: Router = serde_json::from_str("{}").unwrap();
         let daemon = Daemon { argv: vec![], neighbours: vec!["eth2".into()] };

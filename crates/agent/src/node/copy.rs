@@ -49,7 +49,7 @@ pub fn size(tree: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Copies a tree to a place where nothing is yet, and tells what was left out.
+/// Copies a tree to a place where nothing is yet, and returns what was left out.
 ///
 /// # Errors
 /// Names what cannot be read.

@@ -67,15 +67,15 @@ pub fn show(to: &Path, more: &[PathBuf]) -> Result<()> {
 }
 
 fn show_asked(device: &Path, to: &Path) -> Result<()> {
-    let told = device.display();
+    let name = device.display();
     let Ok(within) = device.strip_prefix(HOME) else {
-        bail!("{told} is not below {HOME}: name a device as {HOME}/NAME")
+        bail!("{name} is not below {HOME}: name a device as {HOME}/NAME")
     };
     let metadata = fs::metadata(device).with_context(|| {
-        format!("there is no device {told} (a guest has those of its own kernel, not this host's)")
+        format!("there is no device {name} (a guest has those of its own kernel, not this host's)")
     })?;
     if !metadata.file_type().is_char_device() && !metadata.file_type().is_block_device() {
-        bail!("{told} is no device");
+        bail!("{name} is no device");
     }
     let shown = to.join(within);
     if let Some(directory) = shown.parent() {

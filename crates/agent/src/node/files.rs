@@ -58,7 +58,7 @@ pub struct View {
 }
 
 impl View {
-    /// Builds it below `place`, an empty directory, from the files below `lower`. Tells what could
+    /// Builds it below `place`, an empty directory, from the files below `lower`. Returns what could
     /// not be done as it should be.
     pub fn build(
         files: &Files,
@@ -155,7 +155,7 @@ impl View {
     }
 
     /// Lays the work directory and the temporary directory afresh, unless a task works in them. The
-    /// guard tells when the task has ended.
+    /// guard says when the task has ended.
     pub fn enter(&self) -> Result<Visit<'_>> {
         let mut users = lock(&self.users);
         if *users == 0 {
@@ -180,7 +180,7 @@ impl View {
     }
 
     /// Has what was opened at hand from now on, and the links that lead there from the directories
-    /// of `path`. Tells what was left out.
+    /// of `path`. Returns what was left out.
     pub fn keep(&self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
         self.keep.as_ref().map_or(Ok(None), |keep| lock(keep).keep(opened, path))
     }

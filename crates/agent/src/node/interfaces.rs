@@ -1,11 +1,11 @@
-//! Sets up the interfaces of this node, and tells how they then are.
+//! Sets up the interfaces of this node, and returns how they then are.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Interface, Record};
 
-use super::desk::Desk;
+use super::node_emitter::NodeEmitter;
 use crate::net::ethtool::{self, Ethtool};
 use crate::net::forwarding;
 use crate::net::link::{Link, Links};
@@ -13,20 +13,25 @@ use crate::net::link::{Link, Links};
 /// A guest's NIC may be announced a little later than its agent.
 const APPEAR_LIMIT: Duration = Duration::from_secs(5);
 
-pub fn set_up(desk: &Desk, interfaces: &[Interface], mtu: u32) -> Result<()> {
+pub fn set_up(node_emitter: &NodeEmitter, interfaces: &[Interface], mtu: u32) -> Result<()> {
     let links = Links::open()?;
     // This host's own network is as it is, and nobody here may set it.
     if !links.get("lo")?.up {
         links.set_up("lo")?;
     }
     for interface in interfaces {
-        set_up_one(desk, &links, interface, mtu)
+        set_up_one(node_emitter, &links, interface, mtu)
             .with_context(|| format!("interface {} cannot be set up", interface.name))?;
     }
     Ok(())
 }
 
-fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Result<()> {
+fn set_up_one(
+    node_emitter: &NodeEmitter,
+    links: &Links,
+    interface: &Interface,
+    mtu: u32,
+) -> Result<()> {
     let name = &interface.name;
     let found = find(links, interface)?;
     if found.name != *name {
@@ -52,14 +57,14 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
     if interface.nic.is_some()
         && let Err(error) = links.wait_for_carrier(name, APPEAR_LIMIT)
     {
-        desk.warn(format!("{error:#}"));
+        node_emitter.warn(format!("{error:#}"));
     }
     if has_ipv6 && interface.nic.is_none() {
         links.wait_for_addresses(name, APPEAR_LIMIT)?;
     }
     let mut state = ethtool::state(name)?;
-    desk.node().clone_into(&mut state.node);
-    desk.emit(&Record::Interface(state));
+    node_emitter.node().clone_into(&mut state.node);
+    node_emitter.emit(&Record::Interface(state));
     Ok(())
 }
 

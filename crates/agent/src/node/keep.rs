@@ -5,7 +5,7 @@
 //! opening of a file, each reading of a link, each look at the capabilities of a program, and each
 //! listing of a directory. What is in an overlay's upper directory is asked of nobody. So
 //! - a file is copied there, by the overlay itself (a copy-up);
-//! - likewise a link that leads to what was opened. Nothing tells which links were followed, so all
+//! - likewise a link that leads to what was opened. Nothing reports which links were followed, so all
 //!   of them are looked at that are on the way or in PATH;
 //! - a directory is copied up, without what is in it, and held open: the overlay keeps the merged
 //!   list of a directory for as long as somebody has it open who has read it.
@@ -71,7 +71,7 @@ impl Keep {
     }
 
     /// Keeps what was opened, and the links that lead there from `path`, directories as in PATH.
-    /// Tells what was left out.
+    /// Returns what was left out.
     pub fn keep(&mut self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
         let opened: BTreeSet<PathBuf> =
             opened.iter().map(|path| self.seen_from_outside(path)).collect();
@@ -105,7 +105,7 @@ impl Keep {
         for (path, _) in directories {
             self.hold(path).with_context(|| format!("cannot keep {}", path.display()))?;
         }
-        Ok(self.told(&left_out))
+        Ok(self.reported(&left_out))
     }
 
     /// Who works in the view has it as the root.
@@ -208,7 +208,7 @@ impl Keep {
         Ok(())
     }
 
-    fn told(&self, left_out: &[(&PathBuf, u64)]) -> Option<String> {
+    fn reported(&self, left_out: &[(&PathBuf, u64)]) -> Option<String> {
         let (largest, _) = left_out.last()?;
         let shown = Path::new("/").join(largest.strip_prefix(&self.root).unwrap_or(largest));
         let missing: u64 = left_out.iter().map(|(_, size)| size).sum();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_told() {
+    fn what_does_not_fit_is_left_out_and_reported() {
         let mut tree = Tree::new("full", 2 * PAGE);
         fs::write(tree.at("usr/bin/large"), vec![b'x'; 3 << 20]).unwrap();
         // As if the only page were taken: then nothing is copied, which would need a mount.
@@ -420,10 +420,10 @@ mod tests {
         for link in ["usr/bin/gcc", "usr/lib64/compiler"] {
             fs::remove_file(tree.at(link)).unwrap();
         }
-        let told = tree.keep.keep(&opened, OsStr::new("")).unwrap().unwrap();
-        assert!(told.starts_with("2 of the files"), "{told}");
-        assert!(told.contains("4 MB, the largest /usr/bin/large"), "{told}");
-        assert!(told.contains("give the guest 13 MB more"), "{told}");
+        let reported = tree.keep.keep(&opened, OsStr::new("")).unwrap().unwrap();
+        assert!(reported.starts_with("2 of the files"), "{reported}");
+        assert!(reported.contains("4 MB, the largest /usr/bin/large"), "{reported}");
+        assert!(reported.contains("give the guest 13 MB more"), "{reported}");
     }
 
     #[test]

@@ -8,7 +8,6 @@ pub mod hello;
 
 mod bird;
 mod copy;
-mod desk;
 mod devices;
 mod files;
 pub mod given;
@@ -17,6 +16,7 @@ mod keep;
 mod kernel_files;
 mod likeness;
 mod mounts;
+mod node_emitter;
 mod opened;
 pub mod own_root;
 mod router;
@@ -41,7 +41,7 @@ use crate::boot_contract::DISK_VARIABLE;
 use crate::emit::Emitter;
 use crate::knob::{Ledger, Schedulers};
 use crate::lines::Lines;
-use crate::probe::{self, Reading, Surroundings};
+use crate::probe::{self, ProbeContext, Reading};
 use crate::process::cgroup::Scope;
 use crate::process::namespaces;
 use crate::process::shortage::spare_this_process;
@@ -49,10 +49,10 @@ use crate::process::weights::Groups;
 use crate::workload::descendants;
 
 use bird::Bird;
-use desk::Desk;
 use files::View;
 use given::Heard;
 use hello::hello;
+use node_emitter::NodeEmitter;
 use spare::Spare;
 use task::Running;
 
@@ -114,13 +114,13 @@ fn serve(arguments: Arguments) -> Result<()> {
         // SAFETY: there is one thread.
         unsafe { std::env::set_var(DISK_VARIABLE, format!("/proc/self/fd/{DISK_FD}")) };
     }
-    let mut surroundings = Surroundings::default();
+    let mut probe_context = ProbeContext::default();
     let machine_proc: OwnedFd;
     if std::process::id() == 1 && in_engine.is_none() && given.is_none() {
         // Kernel threads are in the machine's PID namespace only.
         machine_proc = File::open("/proc").context("cannot open /proc")?.into();
         let path = format!("/proc/self/fd/{}", machine_proc.as_raw_fd());
-        surroundings.machine_proc = Some(path.into());
+        probe_context.machine_proc = Some(path.into());
         namespaces::make_private()?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("proc", "/proc", "proc", flags, None).context("cannot mount /proc")?;
@@ -142,7 +142,7 @@ fn serve(arguments: Arguments) -> Result<()> {
         _ => Origin::Own,
     };
     let mut node = Node::new(output, origin, place);
-    node.surroundings = surroundings;
+    node.probe_context = probe_context;
     node.as_container = as_container;
     node.ledger =
         Ledger::with(Schedulers { groups: weights, scope: scope.as_deref().map(Scope::named) });
@@ -174,12 +174,12 @@ struct Node {
     origin: Origin,
     place: PathBuf,
     as_container: bool,
-    desk: Option<Arc<Desk>>,
+    node_emitter: Option<Arc<NodeEmitter>>,
     view: Option<Arc<View>>,
     ledger: Ledger,
     bird: Option<Bird>,
     reading: Option<Reading>,
-    surroundings: Surroundings,
+    probe_context: ProbeContext,
     running: BTreeMap<u64, Arc<Running>>,
     spare: Spare,
     next_task: u64,
@@ -194,12 +194,12 @@ impl Node {
             origin,
             place,
             as_container: false,
-            desk: None,
+            node_emitter: None,
             view: None,
             ledger: Ledger::default(),
             bird: None,
             reading: None,
-            surroundings: Surroundings::default(),
+            probe_context: ProbeContext::default(),
             running: BTreeMap::new(),
             spare: Spare::default(),
             next_task: 0,
@@ -235,8 +235,8 @@ impl Node {
             match event {
                 Event::Order(order) if order.order == Order::End => {
                     self.leave();
-                    if let Some(desk) = &self.desk {
-                        desk.done(order.number, Ok(()));
+                    if let Some(node_emitter) = &self.node_emitter {
+                        node_emitter.done(order.number, Ok(()));
                     }
                     return Ok(());
                 }
@@ -252,72 +252,79 @@ impl Node {
     fn carry_out(&mut self, order: NumberedOrder, sender: &Sender<Event>) -> Result<()> {
         let NumberedOrder { number, order } = order;
         if let Order::Setup { node, interfaces, routes, router, mtu, files } = order {
-            if self.desk.is_some() {
+            if self.node_emitter.is_some() {
                 bail!("the node was set up already");
             }
-            let desk = Arc::new(Desk::new(node, self.emitter.clone()));
-            desk.emit(&Record::Hello(self.hello(desk.node())));
-            self.desk = Some(desk.clone());
+            let node_emitter = Arc::new(NodeEmitter::new(node, self.emitter.clone()));
+            node_emitter.emit(&Record::Hello(self.hello(node_emitter.node())));
+            self.node_emitter = Some(node_emitter.clone());
             let outcome = match self.origin {
                 // Its network is the engine's, or that machine's own.
                 Origin::Engine(_) | Origin::Given(_) => Ok(()),
-                _ => interfaces::set_up(&desk, &interfaces, mtu)
+                _ => interfaces::set_up(&node_emitter, &interfaces, mtu)
                     .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
                     .and_then(|()| self.start_daemon(&interfaces, router.as_ref())),
             };
-            let outcome = outcome.and_then(|()| self.show_files(&desk, files.as_ref()));
-            desk.done(number, outcome);
+            let outcome = outcome.and_then(|()| self.show_files(&node_emitter, files.as_ref()));
+            node_emitter.done(number, outcome);
             return Ok(());
         }
-        let Some(desk) = self.desk.clone() else { bail!("the first order was not its setup") };
+        let Some(node_emitter) = self.node_emitter.clone() else {
+            bail!("the first order was not its setup")
+        };
         match order {
             Order::Apply { trial, knob } => {
-                let outcome = self.ledger.apply(desk.node(), trial, &knob);
-                desk.done(number, desk.knob(outcome));
+                let outcome = self.ledger.apply(node_emitter.node(), trial, &knob);
+                node_emitter.done(number, node_emitter.knob(outcome));
             }
             Order::PutBack { trial } => {
-                let outcomes = self.ledger.put_back(desk.node(), trial).into_iter();
-                let outcome = outcomes.map(|outcome| desk.knob(outcome)).fold(Ok(()), Result::and);
-                desk.done(number, outcome);
+                let outcomes = self.ledger.put_back(node_emitter.node(), trial).into_iter();
+                let outcome =
+                    outcomes.map(|outcome| node_emitter.knob(outcome)).fold(Ok(()), Result::and);
+                node_emitter.done(number, outcome);
             }
             Order::ProbeBegin { probes, .. } => {
-                self.reading = Some(probe::begin(&probes, &self.surroundings));
-                desk.done(number, Ok(()));
+                self.reading = Some(probe::begin(&probes, &self.probe_context));
+                node_emitter.done(number, Ok(()));
             }
             Order::ProbeEnd { trial, phase, probes } => {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
-                    one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.hold(&Record::Probe(one.record(desk.node(), trial, &phase)));
+                    one.notes.iter().for_each(|note| node_emitter.warn(note.clone()));
+                    node_emitter.hold(&Record::Probe(one.record(
+                        node_emitter.node(),
+                        trial,
+                        &phase,
+                    )));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
-                desk.done(number, Ok(()));
+                node_emitter.done(number, Ok(()));
             }
             Order::Start { trial, phase, task } => {
-                self.start(&desk, number, Assignment { trial, phase, task }, sender);
+                self.start(&node_emitter, number, Assignment { trial, phase, task }, sender);
             }
             Order::Go { task } => {
                 match self.running.values().find(|running| running.task() == task) {
                     Some(running) => running.go(number),
-                    None => desk.done(number, Err(anyhow!("task {task} does not run"))),
+                    None => node_emitter.done(number, Err(anyhow!("task {task} does not run"))),
                 }
             }
             Order::Stop { task } => {
                 for running in self.running.values().filter(|running| running.task() == task) {
                     running.stop();
                 }
-                desk.done(number, Ok(()));
+                node_emitter.done(number, Ok(()));
             }
             Order::Anticipate => {
                 self.spare.make(self.view.as_deref());
-                desk.done(number, Ok(()));
+                node_emitter.done(number, Ok(()));
             }
             Order::Kill { reason } => {
                 for running in self.running.values() {
                     running.kill(&reason);
                 }
                 self.kills.push(number);
-                self.answer_kills(&desk);
+                self.answer_kills(&node_emitter);
             }
             Order::Setup { .. } | Order::End => {}
         }
@@ -333,7 +340,7 @@ impl Node {
         Ok(())
     }
 
-    fn show_files(&mut self, desk: &Desk, files: Option<&Files>) -> Result<()> {
+    fn show_files(&mut self, node_emitter: &NodeEmitter, files: Option<&Files>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
         let lower = match &self.origin {
             Origin::Own => PathBuf::from("/"),
@@ -351,14 +358,14 @@ impl Node {
             }
         };
         let (view, warnings) = View::build(files, &self.place, &lower, self.as_container)?;
-        warnings.into_iter().for_each(|warning| desk.warn(warning));
+        warnings.into_iter().for_each(|warning| node_emitter.warn(warning));
         self.view = Some(Arc::new(view));
         Ok(())
     }
 
     fn start(
         &mut self,
-        desk: &Arc<Desk>,
+        node_emitter: &Arc<NodeEmitter>,
         number: u64,
         assignment: Assignment,
         sender: &Sender<Event>,
@@ -366,7 +373,8 @@ impl Node {
         let id = self.next_task;
         self.next_task += 1;
         let spare = self.spare.take(assignment.task.workload.in_files());
-        let running = Running::new(desk.clone(), number, assignment, self.view.clone(), spare);
+        let running =
+            Running::new(node_emitter.clone(), number, assignment, self.view.clone(), spare);
         let running = Arc::new(running);
         self.running.insert(id, running.clone());
         let sender = sender.clone();
@@ -379,26 +387,26 @@ impl Node {
 
     fn ended(&mut self, task: u64) {
         self.running.remove(&task);
-        let Some(desk) = self.desk.clone() else { return };
+        let Some(node_emitter) = self.node_emitter.clone() else { return };
         if self.running.is_empty() {
             // What a task that was killed from elsewhere has left behind.
             let ours = [self.bird.as_ref().and_then(Bird::pid), self.spare.pid()];
             if let Err(error) =
                 descendants::end_but(&ours.into_iter().flatten().collect::<Vec<_>>())
             {
-                desk.warn(format!("{error:#}"));
+                node_emitter.warn(format!("{error:#}"));
             }
         }
-        self.answer_kills(&desk);
+        self.answer_kills(&node_emitter);
     }
 
-    fn answer_kills(&mut self, desk: &Desk) {
+    fn answer_kills(&mut self, node_emitter: &NodeEmitter) {
         if self.running.is_empty() {
-            self.kills.drain(..).for_each(|number| desk.done(number, Ok(())));
+            self.kills.drain(..).for_each(|number| node_emitter.done(number, Ok(())));
         }
     }
 
-    /// Kills what runs, and puts back what was set, though nobody may be there to be told.
+    /// Kills what runs, and puts back what was set, though nobody may be there to hear of it.
     fn leave(&mut self) {
         for running in self.running.values() {
             running.kill("the node ends");

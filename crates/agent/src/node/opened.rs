@@ -1,7 +1,7 @@
 //! Notes which files and directories are opened, by fanotify(7).
 //!
-//! The marks are on the overlays, for an overlay opens what is below it without telling anybody.
-//! Each file is told of once: after that the kernel passes over it.
+//! The marks are on the overlays, for an overlay opens what is below it without notice to anybody.
+//! Each file is reported once: after that the kernel passes over it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ const BATCH: usize = 256;
 /// Somebody looks on until it is asked what was opened.
 pub struct Watch {
     thread: JoinHandle<Result<BTreeSet<PathBuf>>>,
-    /// Its end tells the thread to come to an end.
+    /// Its end ends the thread.
     stop: OwnedFd,
 }
 
@@ -123,10 +123,10 @@ impl Group {
         Ok(Some(files.map(|event| unsafe { OwnedFd::from_raw_fd(event.fd) }).collect()))
     }
 
-    /// Where it is, unless it has been removed; the kernel need not tell of it again.
+    /// Where it is, unless it has been removed; the kernel need not report it again.
     fn note(&self, file: &OwnedFd) -> Option<PathBuf> {
         let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // Should it not be possible, it is told of again: no harm but some time.
+        // Should it not be possible, it is reported again: no harm but some time.
         let _ = self.mark(
             libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORED_MASK | libc::FAN_MARK_IGNORED_SURV_MODIFY,
             &itself,
@@ -162,10 +162,10 @@ mod tests {
                 assert_eq!(here, expected.iter().collect());
             }
             Err(error) => {
-                let told = format!("{error:#}");
+                let reported = format!("{error:#}");
                 assert!(
-                    told.starts_with("cannot watch") && told.contains("(os error 1)"),
-                    "{told}"
+                    reported.starts_with("cannot watch") && reported.contains("(os error 1)"),
+                    "{reported}"
                 );
             }
         }

@@ -12,8 +12,8 @@ use hypertare_plan::{Assignment, Command, Line, Record, TaskResult, Workload};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::desk::Desk;
 use super::files::View;
+use super::node_emitter::NodeEmitter;
 use super::opened::Watch;
 use crate::boot_contract::{DISK_VARIABLE, is_own_machine};
 use crate::lines::Lines;
@@ -24,7 +24,7 @@ use crate::workload::process::{self, Child, Ready};
 
 /// A task that runs, or is about to.
 pub struct Running {
-    desk: Arc<Desk>,
+    node_emitter: Arc<NodeEmitter>,
     /// Of the order that started it.
     number: u64,
     answered: AtomicBool,
@@ -38,7 +38,7 @@ struct State {
     /// A process that waits for a task.
     spare: Option<Child>,
     child: Option<Child>,
-    /// Told to stop, perhaps before its process was there.
+    /// Asked to stop, perhaps before its process was there.
     stopped: bool,
     /// Why it was killed.
     killed: Option<String>,
@@ -48,14 +48,14 @@ struct State {
 
 impl Running {
     pub fn new(
-        desk: Arc<Desk>,
+        node_emitter: Arc<NodeEmitter>,
         number: u64,
         assignment: Assignment,
         view: Option<Arc<View>>,
         spare: Option<Child>,
     ) -> Self {
         Running {
-            desk,
+            node_emitter,
             number,
             answered: AtomicBool::new(false),
             assignment,
@@ -99,12 +99,12 @@ impl Running {
         if let Some(child) = &mut state.child
             && let Err(error) = child.kill()
         {
-            self.desk.warn(format!("task {} cannot be killed: {error:#}", self.task()));
+            self.node_emitter.warn(format!("task {} cannot be killed: {error:#}", self.task()));
         }
     }
 
-    /// Runs it from the beginning to the end; its result is told in any case, and its order is
-    /// answered. The result is told last, when the process is gone and what it worked in may be laid
+    /// Runs it from the beginning to the end; its result is reported in any case, and its order is
+    /// answered. The result is reported last, when the process is gone and what it worked in may be laid
     /// afresh: whoever has the result may start the next task at once.
     pub fn run(self: &Arc<Self>) {
         let shortage = self.view().ok().flatten().map(|view| view.shortage());
@@ -112,7 +112,7 @@ impl Running {
         let mut result = self.attend().unwrap_or_else(|error| {
             let Assignment { trial, phase, task } = &self.assignment;
             TaskResult {
-                node: self.desk.node().to_owned(),
+                node: self.node_emitter.node().to_owned(),
                 trial: *trial,
                 phase: phase.clone(),
                 task: task.id.clone(),
@@ -128,12 +128,12 @@ impl Running {
         if let Some(unused) = self.state().spare.take() {
             unused.discard();
         }
-        self.desk.result(result);
+        self.node_emitter.result(result);
         self.answer(Err(anyhow!("it ended before it was ready")));
         self.answer_go(Err(anyhow!("it ended before its work was done")));
     }
 
-    /// An error is the task's failure, where it has not told a result itself.
+    /// An error is the task's failure, where it has not reported a result itself.
     fn attend(self: &Arc<Self>) -> Result<TaskResult> {
         let view = self.view()?;
         // Held until the task has ended: meanwhile nothing is laid afresh.
@@ -141,7 +141,7 @@ impl Running {
         let watch = self.watch(view.as_deref());
         let (records, ready) = self.spawn(view.as_deref())?;
         let waiting = self.await_ready(ready);
-        let told = self.pass_on(records);
+        let reported = self.pass_on(records);
         let status = self.await_end()?;
         if let Some(waiting) = waiting {
             let _ = waiting.join();
@@ -150,7 +150,7 @@ impl Running {
             self.keep(view, watch);
         }
         let killed = self.state().killed.clone();
-        match (told, killed) {
+        match (reported, killed) {
             (Ok(Some(result)), _) => Ok(result),
             (_, Some(reason)) => bail!("killed: {reason}"),
             (Err(error), None) => Err(error),
@@ -174,7 +174,7 @@ impl Running {
             return None;
         };
         view?.watch().unwrap_or_else(|error| {
-            self.desk.warn(format!("the file share is part of what is weighed: {error:#}"));
+            self.node_emitter.warn(format!("the file share is part of what is weighed: {error:#}"));
             None
         })
     }
@@ -185,9 +185,10 @@ impl Running {
         let path = command.env.get("PATH").map_or("", String::as_str);
         match watch.end().and_then(|opened| view.keep(&opened, path.as_ref())) {
             Ok(None) => {}
-            Ok(Some(left_out)) => self.desk.warn(left_out),
+            Ok(Some(left_out)) => self.node_emitter.warn(left_out),
             Err(error) => {
-                self.desk.warn(format!("the file share is part of what is weighed: {error:#}"));
+                self.node_emitter
+                    .warn(format!("the file share is part of what is weighed: {error:#}"));
             }
         }
     }
@@ -241,7 +242,7 @@ impl Running {
         }))
     }
 
-    /// Passes on what the process tells, but for its result, which is given back.
+    /// Passes on what the process reports, but for its result, which is given back.
     fn pass_on(&self, records: File) -> Result<Option<TaskResult>> {
         let mut lines = Lines::new(records);
         let mut result = None;
@@ -252,9 +253,11 @@ impl Running {
                 Err(error) => Err(error).context("the task's records cannot be read"),
             };
             match checked {
-                Ok(Record::Result(told)) if result.is_none() => result = Some(told),
-                Ok(record) if result.is_none() => self.desk.emit(&record),
-                Ok(_) => self.desk.warn(format!("task {} told more after its result", self.task())),
+                Ok(Record::Result(reported)) if result.is_none() => result = Some(reported),
+                Ok(record) if result.is_none() => self.node_emitter.emit(&record),
+                Ok(_) => self
+                    .node_emitter
+                    .warn(format!("task {} reported more after its result", self.task())),
                 Err(error) => {
                     self.kill(&format!("{error:#}"));
                     return result.map_or(Err(error), |result| Ok(Some(result)));
@@ -267,7 +270,7 @@ impl Running {
         let record =
             Record::from_line(line).context("the task's process sent what is not a record")?;
         let Assignment { trial, phase, task } = &self.assignment;
-        let expected = (self.desk.node(), *trial, phase.as_str(), task.id.as_str());
+        let expected = (self.node_emitter.node(), *trial, phase.as_str(), task.id.as_str());
         let own = match &record {
             Record::Interval(one) => {
                 (one.node.as_str(), one.trial, one.phase.as_str(), one.task.as_str()) == expected
@@ -275,7 +278,7 @@ impl Running {
             Record::Result(one) => {
                 (one.node.as_str(), one.trial, one.phase.as_str(), one.task.as_str()) == expected
             }
-            Record::Log { node, .. } => node == self.desk.node(),
+            Record::Log { node, .. } => node == self.node_emitter.node(),
             _ => false,
         };
         if !own {
@@ -301,14 +304,14 @@ impl Running {
     /// Answers the order that started the task, once.
     fn answer(&self, outcome: Result<()>) {
         if !self.answered.swap(true, Ordering::SeqCst) {
-            self.desk.done(self.number, outcome);
+            self.node_emitter.done(self.number, outcome);
         }
     }
 
     /// The same of the order to begin.
     fn answer_go(&self, outcome: Result<()>) {
         if let Some(number) = self.state().going.take() {
-            self.desk.done(number, outcome);
+            self.node_emitter.done(number, outcome);
         }
     }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 
-use super::{ALL, Measured, Outside, Processes, Surroundings, begin, definition, name};
+use super::{ALL, Measured, Outside, ProbeContext, Processes, begin, definition, name};
 
 /// Read counters, wait, read them again, print the differences.
 #[derive(Args, Debug)]
@@ -46,10 +46,10 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
     );
     let outside = args.pid.map(|pid| {
         let (vcpu_tids, cgroup) = (args.vcpus.clone(), args.cgroup.clone());
-        Outside::Processes(Processes { pid, vcpu_tids, cgroup, mover: None })
+        Outside::Processes(Processes { pid, vcpu_tids, cgroup, backend: None })
     });
-    let surroundings = Surroundings { outside, ..Surroundings::default() };
-    let reading = begin(&args.probes, &surroundings);
+    let probe_context = ProbeContext { outside, ..ProbeContext::default() };
+    let reading = begin(&args.probes, &probe_context);
     std::thread::sleep(Duration::from_secs_f64(args.time));
     let measured = reading.end();
     let mut out = io::stdout().lock();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeKind, Surroundings, outside, stat, text};
+use super::{ProbeContext, ProbeKind, outside, stat, text};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -33,21 +33,21 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        sample(surroundings).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        sample(probe_context).map(Some)
     }
 }
 
-pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
+pub fn sample(probe_context: &ProbeContext) -> Result<Sample> {
     let mut sample = Sample::default();
-    let all = worked_ns(&surroundings.proc)?;
-    let elsewhere: u64 = surroundings.elsewhere.iter().map(|one| outside::of_cgroup_ns(one)).sum();
-    let ours = outside::all_ns(&surroundings.proc)? + starters_ns(surroundings) + elsewhere;
+    let all = worked_ns(&probe_context.proc)?;
+    let elsewhere: u64 = probe_context.elsewhere.iter().map(|one| outside::of_cgroup_ns(one)).sum();
+    let ours = outside::all_ns(&probe_context.proc)? + starters_ns(probe_context) + elsewhere;
     sample.count("others_s", all.saturating_sub(ours), Kind::Drifting, 1e-9);
     for of in ["cpu", "memory", "io"] {
-        pressure(&mut sample, &surroundings.proc, of);
+        pressure(&mut sample, &probe_context.proc, of);
     }
-    frequency(&mut sample, &surroundings.sys);
+    frequency(&mut sample, &probe_context.sys);
     Ok(sample)
 }
 
@@ -62,8 +62,8 @@ fn worked_ns(proc: &Path) -> Result<u64> {
 
 /// Of whoever started this PID namespace, and whoever started that one: the agent's outside and the
 /// controller, which this /proc does not show.
-fn starters_ns(surroundings: &Surroundings) -> u64 {
-    let Some(machine) = &surroundings.machine_proc else { return 0 };
+fn starters_ns(probe_context: &ProbeContext) -> u64 {
+    let Some(machine) = &probe_context.machine_proc else { return 0 };
     let starter = outside::one(machine, "self").map(|own| own.parent);
     let Some(starter) = starter.and_then(|pid| outside::one(machine, &pid.to_string())) else {
         return 0;
@@ -136,10 +136,10 @@ pub(crate) mod tests {
     }
 
     fn sampled(root: &Path) -> Sample {
-        let place = Surroundings {
+        let place = ProbeContext {
             proc: root.join("proc"),
             sys: root.join("sys"),
-            ..Surroundings::default()
+            ..ProbeContext::default()
         };
         sample(&place).unwrap()
     }
@@ -178,7 +178,7 @@ pub(crate) mod tests {
         let root = tempfile::tempdir().unwrap();
         let others = || {
             fs::copy("/proc/stat", root.path().join("stat")).unwrap();
-            let place = Surroundings { proc: root.path().to_owned(), ..Surroundings::default() };
+            let place = ProbeContext { proc: root.path().to_owned(), ..ProbeContext::default() };
             sample(&place).unwrap()
         };
         let before = others();

@@ -277,10 +277,10 @@ mod tests {
             let (values, notes) = between(&of(&before), &of(&after));
             prop_assert!(values.values().all(|value| *value >= 0.0));
             for name in after.keys() {
-                let told = notes.iter().any(|note| {
-                    note.rsplit(": ").next().unwrap().split(", ").any(|told| told == name)
+                let reported = notes.iter().any(|note| {
+                    note.rsplit(": ").next().unwrap().split(", ").any(|reported| reported == name)
                 });
-                prop_assert_ne!(values.contains_key(name), told);
+                prop_assert_ne!(values.contains_key(name), reported);
             }
         }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use datapath::counters::{self, NAMES};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeKind, Surroundings, kvm};
+use super::{ProbeContext, ProbeKind, kvm};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -31,12 +31,13 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        let mover = kvm::vmm(surroundings)?.mover.as_ref();
-        let mover = mover.context("no process beside its VMM moves its packets (sut.datapath)")?;
-        let identity = Some(format!("cards of process {}", mover.pid));
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        let backend = kvm::vmm(probe_context)?.backend.as_ref();
+        let backend =
+            backend.context("no process beside its VMM moves its packets (sut.datapath)")?;
+        let identity = Some(format!("cards of process {}", backend.pid));
         let mut sample = Sample { identity, ..Sample::default() };
-        for (card, path) in mover.counters.iter().enumerate() {
+        for (card, path) in backend.counters.iter().enumerate() {
             let page = File::open(path).context("the counters of its cards")?;
             for (name, count) in NAMES.into_iter().zip(counters::read(&page)?) {
                 sample.share(&format!("card {card} {name}"), &[name], count, Kind::Counter, 1.0);
@@ -53,15 +54,15 @@ pub(crate) mod tests {
     use ::datapath::counters::{Count, Counters as Written, page};
 
     use super::super::counters::difference;
-    use super::super::{Mover, Outside, Processes};
+    use super::super::{Outside, Processes, VhostUserBackend};
     use super::*;
 
-    fn guest(cards: &[OwnedFd]) -> Surroundings {
+    fn guest(cards: &[OwnedFd]) -> ProbeContext {
         let path = |card: &OwnedFd| format!("/proc/self/fd/{}", card.as_raw_fd()).into();
         let counters = cards.iter().map(path).collect();
-        let mover = Some(Mover { pid: 7, guests: 1, in_cgroup: true, counters });
-        let outside = Some(Outside::Processes(Processes { mover, ..Processes::default() }));
-        Surroundings { outside, ..Surroundings::default() }
+        let backend = Some(VhostUserBackend { pid: 7, guests: 1, in_cgroup: true, counters });
+        let outside = Some(Outside::Processes(Processes { backend, ..Processes::default() }));
+        ProbeContext { outside, ..ProbeContext::default() }
     }
 
     pub(crate) fn captured() -> Sample {
@@ -73,8 +74,8 @@ pub(crate) mod tests {
         let cards = [page().unwrap(), page().unwrap()];
         let written: Vec<_> = cards.iter().map(|card| Written::new(card).unwrap()).collect();
         written[0].add(Count::Kicks, 5);
-        let surroundings = guest(&cards);
-        let read = || Counters.sample(&surroundings).unwrap().unwrap();
+        let probe_context = guest(&cards);
+        let read = || Counters.sample(&probe_context).unwrap().unwrap();
         let before = read();
         written.iter().for_each(|card| card.add(Count::Kicks, 2));
         let values = difference(&before, &read(), &mut Vec::new()).unwrap();
@@ -84,7 +85,7 @@ pub(crate) mod tests {
     #[test]
     fn a_guest_whose_vmm_moves_them_says_so() {
         let outside = Some(Outside::Processes(Processes::default()));
-        let own = Surroundings { outside, ..Surroundings::default() };
+        let own = ProbeContext { outside, ..ProbeContext::default() };
         let error = Counters.sample(&own).unwrap_err().to_string();
         assert!(error.contains("sut.datapath"), "{error}");
     }

@@ -1,5 +1,5 @@
 //! Packets dropped, by place. Each place counts what arrives there and goes no further; a packet is
-//! dropped once, but two places tell of it in one case: a full backlog is also in `receive` of the
+//! dropped once, but two places report it in one case: a full backlog is also in `receive` of the
 //! interface that it came from (`enqueue_to_backlog` in net/core/dev.c).
 //!
 //! By interface: see [`LinkDrops`]. By protocol: /proc/net/snmp and snmp6 of this network namespace.
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
 use super::net_snmp;
-use super::{ProbeKind, Surroundings};
+use super::{ProbeContext, ProbeKind};
 use crate::net::drops::{LinkDrops, of_links};
 use crate::values::Definition;
 
@@ -40,8 +40,8 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        sample(&surroundings.proc).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        sample(&probe_context.proc).map(Some)
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_drops() {
+    fn this_machine_reports_its_drops() {
         let sample = sample(Path::new("/proc")).unwrap();
         let names: Vec<&String> = sample.entries.iter().flat_map(|entry| &entry.names).collect();
         assert!(names.iter().any(|name| *name == "lo.transmit"), "{names:?}");

@@ -1,5 +1,5 @@
 //! Counters of the CPUs that the node may use (perf_event_open(2)): everything that runs on them, in
-//! the kernel, in user mode and in guests. A counter that this CPU lacks is told by name with the
+//! the kernel, in user mode and in guests. A counter that this CPU lacks is reported by name with the
 //! reason; it is never 0.
 //!
 //! Cycles of page walks have no name that all CPUs share. Their events by model, from Intel's lists
@@ -12,7 +12,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Counted, ProbeKind, Surroundings};
+use super::{Counted, ProbeContext, ProbeKind};
 use crate::values::Definition;
 
 /// Of the CPUs that the node may use; everything that runs on them.
@@ -34,9 +34,9 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn watch(&self, surroundings: &Surroundings) -> Option<Result<Box<dyn super::Watch>>> {
+    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
         let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
-        Some(Watch::start(surroundings).map(boxed))
+        Some(Watch::start(probe_context).map(boxed))
     }
 }
 
@@ -103,15 +103,15 @@ struct Running {
 impl Watch {
     /// # Errors
     /// This kernel counts nothing for this process, and why.
-    pub fn start(surroundings: &Surroundings) -> Result<Self> {
+    pub fn start(probe_context: &ProbeContext) -> Result<Self> {
         let cpus = usable_cpus()?;
-        let cpuinfo = fs::read_to_string(surroundings.proc.join("cpuinfo")).unwrap_or_default();
+        let cpuinfo = fs::read_to_string(probe_context.proc.join("cpuinfo")).unwrap_or_default();
         let cpu = Cpu::of(&cpuinfo);
         let mut watch = Watch { running: Vec::new(), absent: Vec::new() };
         let events = EVERYWHERE.into_iter().map(Ok).chain(cpu.walks());
         for event in events {
             match event {
-                Ok(event) => watch.add(event, &cpus, &cpu, surroundings)?,
+                Ok(event) => watch.add(event, &cpus, &cpu, probe_context)?,
                 Err(absent) => watch.absent.push(absent),
             }
         }
@@ -123,7 +123,7 @@ impl Watch {
         event: Event,
         cpus: &[usize],
         cpu: &Cpu,
-        surroundings: &Surroundings,
+        probe_context: &ProbeContext,
     ) -> Result<()> {
         let counters: io::Result<Vec<OwnedFd>> =
             cpus.iter().map(|&number| open(event, number)).collect();
@@ -137,7 +137,7 @@ impl Watch {
         };
         match error.raw_os_error() {
             Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
-            Some(libc::EACCES | libc::EPERM) => bail!("{}", refusal(surroundings, &error)),
+            Some(libc::EACCES | libc::EPERM) => bail!("{}", refusal(probe_context, &error)),
             Some(libc::EMFILE | libc::ENFILE) => bail!("too many open files for {name}: {error}"),
             // The kernel says only that there is none.
             Some(libc::ENOENT) => {
@@ -150,8 +150,8 @@ impl Watch {
     }
 }
 
-fn refusal(surroundings: &Surroundings, error: &io::Error) -> String {
-    let path = surroundings.proc.join("sys").join(PARANOID);
+fn refusal(probe_context: &ProbeContext, error: &io::Error) -> String {
+    let path = probe_context.proc.join("sys").join(PARANOID);
     let level = fs::read_to_string(path).unwrap_or_default();
     format!(
         "the kernel does not let this process count what all do on its CPUs ({error}): \
@@ -240,7 +240,7 @@ fn open(event: Event, cpu: usize) -> io::Result<OwnedFd> {
         read_format: TIME_WANTED_AND_HAD,
         ..Attributes::default()
     };
-    // SAFETY: the attributes live, have the size they tell, and are only read; the others are numbers.
+    // SAFETY: the attributes live, have the size they name, and are only read; the others are numbers.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -352,7 +352,7 @@ model\t\t: 1
     /// What this machine has depends on it; what it lacks is named, and nothing is both.
     #[test]
     fn every_counter_is_a_value_or_absent_with_a_reason() {
-        let watch = match Watch::start(&Surroundings::default()) {
+        let watch = match Watch::start(&ProbeContext::default()) {
             Ok(watch) => watch,
             Err(error) => return assert!(error.to_string().contains("perf"), "{error:#}"),
         };

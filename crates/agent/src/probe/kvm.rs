@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::counters::{Kind, Sample};
 use super::outside::{Outside, Processes};
 use super::tracing::mount_nowhere;
-use super::{ProbeKind, Surroundings, machine};
+use super::{ProbeContext, ProbeKind, machine};
 use crate::values::Definition;
 
 /// By the kernel's own names (Documentation/virt/kvm, `kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
@@ -48,15 +48,15 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        sample(surroundings).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        sample(probe_context).map(Some)
     }
 }
 
 const DEBUGFS: &str = "/sys/kernel/debug";
 /// Beyond any kernel's statistics of a virtual machine, and of a virtual CPU.
 const MOST_BYTES: usize = 1 << 16;
-/// What is no counter; debugfs does not tell (`kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
+/// What is no counter; debugfs does not report (`kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
 const LEVELS: [&str; 11] = [
     "pages_4k",
     "pages_2m",
@@ -92,21 +92,21 @@ const OF_THE_MACHINE: [&str; 15] = [
 
 /// # Errors
 /// The node is no guest of KVM, or its counters cannot be had here, and why.
-pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
-    let vmm = vmm(surroundings)?;
-    let descriptors = descriptors(&surroundings.proc, vmm.pid)?;
+pub fn sample(probe_context: &ProbeContext) -> Result<Sample> {
+    let vmm = vmm(probe_context)?;
+    let descriptors = descriptors(&probe_context.proc, vmm.pid)?;
     let Some((vm, _)) = descriptors.iter().find(|(_, name)| name == "kvm-vm") else {
         bail!("process {} has no virtual machine of KVM", vmm.pid);
     };
-    let mut sample = debugfs(surroundings, vmm.pid, *vm)
+    let mut sample = debugfs(probe_context, vmm.pid, *vm)
         .or_else(|error| of_cpus(statistics(vmm.pid, &descriptors), &format!("{error:#}")))?;
     sample.identity = Some(format!("virtual machine {vm} of process {}", vmm.pid));
     Ok(sample)
 }
 
 /// The VMM of the node in question.
-pub fn vmm(surroundings: &Surroundings) -> Result<&Processes> {
-    match surroundings.outside()? {
+pub fn vmm(probe_context: &ProbeContext) -> Result<&Processes> {
+    match probe_context.outside()? {
         Outside::Processes(processes) => Ok(processes),
         Outside::Domain(_) | Outside::Cgroup(_) => bail!("it is a guest of Xen, not of KVM"),
     }
@@ -181,7 +181,7 @@ const HEADER: usize = 24;
 /// A descriptor without its name.
 const DESCRIPTOR: usize = 16;
 
-/// `source` tells one virtual CPU's numbers from another's.
+/// `source` distinguishes one virtual CPU's numbers from another's.
 fn add_statistics(sample: &mut Sample, source: &str, bytes: &[u8]) -> Result<()> {
     ensure!(bytes.len() >= HEADER, "shorter than its header");
     let [_, name_size, count, _, descriptors_at, data_at] =
@@ -220,9 +220,9 @@ fn add(sample: &mut Sample, source: &str, name: &str, value: u64, level: bool) {
 
 // -- debugfs --------------------------------------------------------------------------------------
 
-fn debugfs(surroundings: &Surroundings, pid: i32, vm: u32) -> Result<Sample> {
+fn debugfs(probe_context: &ProbeContext, pid: i32, vm: u32) -> Result<Sample> {
     let (root, _mount) = mounted()?;
-    let pid = machine::process(surroundings, pid)?;
+    let pid = machine::process(probe_context, pid)?;
     directory(&root.join("kvm").join(format!("{pid}-{vm}")))
 }
 
@@ -370,14 +370,14 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_no_guest_of_kvm_says_so() {
-        let of = |outside| Surroundings { outside, ..Surroundings::default() };
+        let of = |outside| ProbeContext { outside, ..ProbeContext::default() };
         let own = Processes { pid: std::process::id() as i32, ..Processes::default() };
-        for (surroundings, why) in [
+        for (probe_context, why) in [
             (of(None), "no guest, and no container with a cgroup"),
             (of(Some(Outside::Domain(1))), "guest of Xen"),
             (of(Some(Outside::Processes(own))), "no virtual machine of KVM"),
         ] {
-            let error = sample(&surroundings).unwrap_err().to_string();
+            let error = sample(&probe_context).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

@@ -12,7 +12,7 @@ use hypertare_plan::Histogram;
 
 use super::kvm::vmm;
 use super::tracing::{Counts, Instance, histograms};
-use super::{Counted, ProbeKind, Surroundings, machine};
+use super::{Counted, ProbeContext, ProbeKind, machine};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -32,9 +32,9 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn watch(&self, surroundings: &Surroundings) -> Option<Result<Box<dyn super::Watch>>> {
+    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
         let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
-        Some(Watch::start(surroundings).map(boxed))
+        Some(Watch::start(probe_context).map(boxed))
     }
 }
 
@@ -52,9 +52,9 @@ pub struct Watch {
 impl Watch {
     /// # Errors
     /// The node is no guest of KVM, or the kernel cannot count its exits here, and why.
-    pub fn start(surroundings: &Surroundings) -> Result<Self> {
-        let vmm = vmm(surroundings)?;
-        let threads = machine::threads(surroundings, vmm.pid, &vmm.vcpu_tids)?;
+    pub fn start(probe_context: &ProbeContext) -> Result<Self> {
+        let vmm = vmm(probe_context)?;
+        let threads = machine::threads(probe_context, vmm.pid, &vmm.vcpu_tids)?;
         ensure!(!threads.is_empty(), "no thread of process {} can be seen", vmm.pid);
         let instance = Instance::make(&[EXIT, FAULT])?;
         let names = Names::of(&instance.format(EXIT)?);

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::Surroundings;
+use super::ProbeContext;
 
 /// The machine's number of a process of this PID namespace.
-pub fn process(surroundings: &Surroundings, pid: i32) -> Result<i32> {
-    let Some(machine) = &surroundings.machine_proc else { return Ok(pid) };
-    let own = fs::read_link(surroundings.proc.join("self/ns/pid")).context("reading /proc/self")?;
+pub fn process(probe_context: &ProbeContext, pid: i32) -> Result<i32> {
+    let Some(machine) = &probe_context.machine_proc else { return Ok(pid) };
+    let own =
+        fs::read_link(probe_context.proc.join("self/ns/pid")).context("reading /proc/self")?;
     numbers(machine)
         .find(|number| {
             let process = machine.join(number.to_string());
@@ -22,9 +23,9 @@ pub fn process(surroundings: &Surroundings, pid: i32) -> Result<i32> {
 }
 
 /// The machine's numbers of threads of a process; of all its threads where none are named.
-pub fn threads(surroundings: &Surroundings, pid: i32, wanted: &[i32]) -> Result<Vec<i32>> {
-    let proc = surroundings.machine_proc.as_ref().unwrap_or(&surroundings.proc);
-    let tasks = proc.join(process(surroundings, pid)?.to_string()).join("task");
+pub fn threads(probe_context: &ProbeContext, pid: i32, wanted: &[i32]) -> Result<Vec<i32>> {
+    let proc = probe_context.machine_proc.as_ref().unwrap_or(&probe_context.proc);
+    let tasks = proc.join(process(probe_context, pid)?.to_string()).join("task");
     let is_wanted = |number: &i32| {
         let own = innermost(&tasks.join(number.to_string()));
         own.is_some_and(|own| wanted.is_empty() || wanted.contains(&own))
@@ -51,8 +52,8 @@ mod tests {
     #[test]
     fn a_process_here_has_its_own_number_and_threads() {
         let own = std::process::id() as i32;
-        let here = Surroundings::default();
-        let seen = Surroundings { machine_proc: Some("/proc".into()), ..Surroundings::default() };
+        let here = ProbeContext::default();
+        let seen = ProbeContext { machine_proc: Some("/proc".into()), ..ProbeContext::default() };
         assert_eq!(process(&here, own).unwrap(), own);
         assert_eq!(process(&seen, own).unwrap(), own);
         assert_eq!(threads(&seen, own, &[own]).unwrap(), [own]);

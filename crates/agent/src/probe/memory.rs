@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeKind, Surroundings, threads, vmstat};
+use super::{ProbeContext, ProbeKind, threads, vmstat};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -41,8 +41,8 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        sample(surroundings).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        sample(probe_context).map(Some)
     }
 }
 
@@ -50,15 +50,15 @@ impl ProbeKind for Counters {
 const KSM_LEVELS: [&str; 4] = ["pages_shared", "pages_sharing", "pages_unshared", "pages_volatile"];
 const KSM_COUNTERS: [&str; 2] = ["full_scans", "pages_scanned"];
 
-pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
+pub fn sample(probe_context: &ProbeContext) -> Result<Sample> {
     let mut sample = Sample::default();
-    events(&mut sample, &surroundings.proc)?;
-    amounts(&mut sample, &surroundings.proc)?;
-    let mm = surroundings.sys.join("kernel/mm");
+    events(&mut sample, &probe_context.proc)?;
+    amounts(&mut sample, &probe_context.proc)?;
+    let mm = probe_context.sys.join("kernel/mm");
     reserved(&mut sample, &mm);
     collapsed(&mut sample, &mm);
     ksm(&mut sample, &mm);
-    cpu_time(&mut sample, surroundings);
+    cpu_time(&mut sample, probe_context);
     Ok(sample)
 }
 
@@ -138,9 +138,9 @@ fn ksm(sample: &mut Sample, mm: &Path) {
     }
 }
 
-fn cpu_time(sample: &mut Sample, surroundings: &Surroundings) {
+fn cpu_time(sample: &mut Sample, probe_context: &ProbeContext) {
     for name in ["ksmd", "khugepaged"] {
-        let threads = threads::find(surroundings, |thread| thread == name);
+        let threads = threads::find(probe_context, |thread| thread == name);
         let value = format!("{name}_s");
         if threads.is_empty() {
             let why =
@@ -190,7 +190,7 @@ ShmemHugePages:        0 kB
 HugePages_Total:       8
 ";
 
-    fn machine() -> (tempfile::TempDir, Surroundings) {
+    fn machine() -> (tempfile::TempDir, ProbeContext) {
         let root = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = root.path().join(name);
@@ -215,29 +215,29 @@ HugePages_Total:       8
         ] {
             write(&format!("{mm}/ksm/{file}"), text);
         }
-        let surroundings = Surroundings {
+        let probe_context = ProbeContext {
             proc: root.path().join("proc"),
             sys: root.path().join("sys"),
-            ..Surroundings::default()
+            ..ProbeContext::default()
         };
-        (root, surroundings)
+        (root, probe_context)
     }
 
     pub(crate) fn captured() -> Sample {
-        let (_root, surroundings) = machine();
-        sample(&surroundings).unwrap()
+        let (_root, probe_context) = machine();
+        sample(&probe_context).unwrap()
     }
 
     #[test]
     fn events_are_differences_and_amounts_are_levels() {
-        let (root, surroundings) = machine();
-        let before = sample(&surroundings).unwrap();
+        let (root, probe_context) = machine();
+        let before = sample(&probe_context).unwrap();
         let write = |name: &str, text: &str| fs::write(root.path().join(name), text).unwrap();
         write("proc/vmstat", &VMSTAT.replace("cow_ksm 12", "cow_ksm 15"));
         write("proc/30/schedstat", "2500000000 80 9\n");
         write("sys/kernel/mm/ksm/pages_sharing", "1000\n");
         write("sys/kernel/mm/ksm/full_scans", "9\n");
-        let after = sample(&surroundings).unwrap();
+        let after = sample(&probe_context).unwrap();
         let mut notes = Vec::new();
         let values = difference(&before, &after, &mut notes).unwrap();
         for (name, value) in [
@@ -264,17 +264,17 @@ HugePages_Total:       8
 
     #[test]
     fn a_kernel_without_any_of_it_says_so() {
-        let (root, surroundings) = machine();
+        let (root, probe_context) = machine();
         fs::remove_dir_all(root.path().join("sys")).unwrap();
         fs::write(root.path().join("proc/vmstat"), "pgfault 1\n").unwrap();
-        let sample = sample(&surroundings).unwrap();
+        let sample = sample(&probe_context).unwrap();
         assert!(sample.absent["thp_*"].contains("CONFIG_TRANSPARENT_HUGEPAGE"));
         assert!(sample.absent["ksm_saved_bytes_level"].contains("CONFIG_KSM"));
     }
 
     #[test]
-    fn this_machine_tells_its_own() {
-        let sample = sample(&Surroundings::default()).unwrap();
+    fn this_machine_reports_its_own() {
+        let sample = sample(&ProbeContext::default()).unwrap();
         assert!(sample.entries.len() + sample.absent.len() > 10, "{sample:?}");
     }
 }

@@ -6,7 +6,7 @@
 //! A probe is a module with a [`ProbeKind`], and a line of the table below, which is all that others know
 //! of it.
 //!
-//! What two readings do not agree on is decided in one place, [`counters`], and told as a note.
+//! What two readings do not agree on is decided in one place, [`counters`], and reported as a note.
 
 pub mod alone;
 pub mod conditions;
@@ -41,7 +41,7 @@ use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
 use crate::values::{Definition, fits};
 use counters::Sample;
-pub use outside::{Mover, Outside, Processes};
+pub use outside::{Outside, Processes, VhostUserBackend};
 
 /// A file of procfs, and why a kernel may lack it.
 pub type File = (&'static str, &'static str);
@@ -50,10 +50,10 @@ const IS_PROCFS_MOUNTED: &str = "is procfs mounted?";
 const HAS_NO_NETWORK: &str = "procfs is not mounted, or the kernel is built without CONFIG_INET";
 const OTHER_FILES: &str = "it is not read from so many files";
 
-/// One kind of probe: what it tells and where from. It is read from files, whose text is parsed later; or
+/// One kind of probe: what it reports and where from. It is read from files, whose text is parsed later; or
 /// what it counts is asked for; or it counts only as long as something is set up.
 pub trait ProbeKind: Sync {
-    /// What it tells: differences over a phase, unless the meaning says otherwise.
+    /// What it reports: differences over a phase, unless the meaning says otherwise.
     fn values(&self) -> &'static [Definition];
 
     /// The files that it is read from.
@@ -67,12 +67,12 @@ pub trait ProbeKind: Sync {
     }
 
     /// The counters as they are now, if it is not read from files.
-    fn sample(&self, _surroundings: &Surroundings) -> Result<Option<Sample>> {
+    fn sample(&self, _surroundings: &ProbeContext) -> Result<Option<Sample>> {
         Ok(None)
     }
 
     /// Sets up what has to be set up to count; most have nothing.
-    fn watch(&self, _surroundings: &Surroundings) -> Option<Result<Box<dyn Watch>>> {
+    fn watch(&self, _surroundings: &ProbeContext) -> Option<Result<Box<dyn Watch>>> {
         None
     }
 }
@@ -110,7 +110,7 @@ probes! {
     Conditions => conditions,
 }
 
-/// What a probe tells.
+/// What a probe reports.
 pub fn values(probe: Probe) -> &'static [Definition] {
     kind(probe).values()
 }
@@ -130,7 +130,7 @@ pub fn name(probe: Probe) -> String {
 
 /// Where the probes look.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct ProbeContext {
     /// A procfs; `/proc`, but for tests.
     pub proc: PathBuf,
     /// A sysfs; `/sys`, but for tests.
@@ -143,9 +143,9 @@ pub struct Surroundings {
     pub elsewhere: Vec<PathBuf>,
 }
 
-impl Default for Surroundings {
+impl Default for ProbeContext {
     fn default() -> Self {
-        Surroundings {
+        ProbeContext {
             proc: PathBuf::from("/proc"),
             sys: PathBuf::from("/sys"),
             machine_proc: None,
@@ -155,7 +155,7 @@ impl Default for Surroundings {
     }
 }
 
-impl Surroundings {
+impl ProbeContext {
     fn outside(&self) -> Result<&Outside> {
         self.outside.as_ref().context(
             "nothing is known of this node from outside: it is no guest, and no container with a cgroup",
@@ -165,7 +165,7 @@ impl Surroundings {
 
 /// The first of two readings.
 pub struct Reading {
-    surroundings: Surroundings,
+    probe_context: ProbeContext,
     /// What counts only while it is asked to, or why it does not.
     watches: BTreeMap<Probe, Result<Box<dyn Watch>, String>>,
     taken: Vec<(Probe, Taken)>,
@@ -216,20 +216,20 @@ enum Captured {
     Sample(Sample),
 }
 
-/// Takes the first reading of every probe. A probe that is unavailable is told by [`Reading::end`].
-pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
+/// Takes the first reading of every probe. A probe that is unavailable is reported by [`Reading::end`].
+pub fn begin(probes: &[Probe], probe_context: &ProbeContext) -> Reading {
     let watches = probes.iter().filter_map(|&probe| {
-        let watch = kind(probe).watch(surroundings)?;
+        let watch = kind(probe).watch(probe_context)?;
         Some((probe, watch.map_err(|error| format!("{error:#}"))))
     });
     let watches = watches.collect();
-    let mut reading = Reading { surroundings: surroundings.clone(), watches, taken: Vec::new() };
+    let mut reading = Reading { probe_context: probe_context.clone(), watches, taken: Vec::new() };
     reading.taken = probes.iter().map(|&probe| (probe, reading.take(probe))).collect();
     reading
 }
 
 impl Reading {
-    /// Takes the second reading of all and tells the differences, in the order that was asked for.
+    /// Takes the second reading of all and reports the differences, in the order that was asked for.
     pub fn end(mut self) -> Vec<Measured> {
         let all: Vec<Probe> = self.taken.iter().map(|(probe, _)| *probe).collect();
         self.end_some(&all)
@@ -263,7 +263,7 @@ impl Reading {
             Some(Ok(watch)) => {
                 watch.sample().map(Captured::Sample).map_err(|error| format!("{error:#}"))
             }
-            None => capture(probe, &self.surroundings).map_err(|error| format!("{error:#}")),
+            None => capture(probe, &self.probe_context).map_err(|error| format!("{error:#}")),
         };
         Taken { at: Instant::now(), captured }
     }
@@ -284,7 +284,7 @@ impl Measured {
         self
     }
 
-    /// As the record that crosses the seam. The notes are the caller's to log.
+    /// As the record that crosses the protocol. The notes are the caller's to log.
     pub fn record(&self, node: &str, trial: u64, phase: &str) -> ProbeValues {
         ProbeValues {
             node: node.to_owned(),
@@ -300,11 +300,11 @@ impl Measured {
     }
 }
 
-fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
-    if let Some(sample) = kind(probe).sample(surroundings)? {
+fn capture(probe: Probe, probe_context: &ProbeContext) -> Result<Captured> {
+    if let Some(sample) = kind(probe).sample(probe_context)? {
         return Ok(Captured::Sample(sample));
     }
-    let texts = kind(probe).files().iter().map(|(name, why)| read(&surroundings.proc, name, why));
+    let texts = kind(probe).files().iter().map(|(name, why)| read(&probe_context.proc, name, why));
     Ok(Captured::Texts(texts.collect::<Result<_>>()?))
 }
 
@@ -370,8 +370,9 @@ mod tests {
     #[test]
     fn two_readings_make_differences_in_the_order_asked_for() {
         let root = root(&[("vmstat", "pgfault 100\nnr_free_pages 7\n"), ("stat", "ctxt 5\n")]);
-        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::default() };
-        let reading = begin(&[Probe::Vmstat, Probe::Schedstat, Probe::Stat], &surroundings);
+        let probe_context =
+            ProbeContext { proc: root.path().to_owned(), ..ProbeContext::default() };
+        let reading = begin(&[Probe::Vmstat, Probe::Schedstat, Probe::Stat], &probe_context);
         write(root.path(), &[("vmstat", "pgfault 142\nnr_free_pages 3\n"), ("stat", "ctxt 9\n")]);
         let measured = reading.end();
 
@@ -385,8 +386,9 @@ mod tests {
     #[test]
     fn some_end_while_others_go_on() {
         let root = root(&[("vmstat", "pgfault 100\n"), ("stat", "ctxt 5\n")]);
-        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::default() };
-        let mut reading = begin(&[Probe::Vmstat, Probe::Stat], &surroundings);
+        let probe_context =
+            ProbeContext { proc: root.path().to_owned(), ..ProbeContext::default() };
+        let mut reading = begin(&[Probe::Vmstat, Probe::Stat], &probe_context);
         write(root.path(), &[("vmstat", "pgfault 142\n"), ("stat", "ctxt 9\n")]);
         let first = reading.end_some(&[Probe::Stat]);
         assert_eq!(first[0].values, Ok(Values::from([("context_switches".to_owned(), 4.0)])));
@@ -399,7 +401,7 @@ mod tests {
 
     #[test]
     fn the_record_of_an_unavailable_probe_gives_the_reason() {
-        let measured = begin(&[Probe::Outside], &Surroundings::default()).end();
+        let measured = begin(&[Probe::Outside], &ProbeContext::default()).end();
         let record = measured[0].record("sut", 3, "send");
         assert!(record.values.is_empty());
         assert!(record.unavailable.unwrap().contains("no guest, and no container with a cgroup"));
@@ -416,7 +418,7 @@ mod tests {
             Probe::Schedstat,
             Probe::NetSnmp,
         ];
-        for measured in begin(&probes, &Surroundings::default()).end() {
+        for measured in begin(&probes, &ProbeContext::default()).end() {
             match measured.values {
                 Ok(values) => {
                     assert!(values.values().all(|value| *value >= 0.0), "{:?}", measured.probe);

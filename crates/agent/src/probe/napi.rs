@@ -21,7 +21,7 @@ use hypertare_plan::{Histogram, NAPI_MODULE};
 use super::counters::{Kind, Sample};
 use super::threads::{self, Threads};
 use super::tracing::{Instance, Row, histograms};
-use super::{Counted, ProbeKind, Surroundings};
+use super::{Counted, ProbeContext, ProbeKind};
 use crate::net::{Links, interrupts};
 use crate::own_machine::napi_module;
 use crate::process::interrupts::lines;
@@ -43,9 +43,9 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn watch(&self, surroundings: &Surroundings) -> Option<Result<Box<dyn super::Watch>>> {
+    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
         let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
-        Some(Watch::start(surroundings).map(boxed))
+        Some(Watch::start(probe_context).map(boxed))
     }
 }
 
@@ -145,16 +145,16 @@ struct Watched {
 impl Watch {
     /// # Errors
     /// The kernel cannot count polls here, and why.
-    pub fn start(surroundings: &Surroundings) -> Result<Self> {
+    pub fn start(probe_context: &ProbeContext) -> Result<Self> {
         let names = interfaces()?;
-        let counter = Counter::start(&surroundings.proc, &names)?;
+        let counter = Counter::start(&probe_context.proc, &names)?;
         let interfaces = names.into_iter().map(|name| {
             // Links of software have none.
             let interrupts = interrupts::of_interface(&name).unwrap_or_default();
             Watched { name, interrupts }
         });
-        let ksoftirqd = threads::find(surroundings, |name| name.starts_with("ksoftirqd/"));
-        let proc = surroundings.proc.clone();
+        let ksoftirqd = threads::find(probe_context, |name| name.starts_with("ksoftirqd/"));
+        let proc = probe_context.proc.clone();
         let interfaces = interfaces.collect();
         let before = counter.read()?;
         Ok(Watch { counter, before, interfaces, ksoftirqd, proc })

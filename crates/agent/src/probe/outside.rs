@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeKind, Surroundings};
+use super::{ProbeContext, ProbeKind};
 use super::{machine, text, ticks_per_s};
 use crate::values::Definition;
 use crate::xen::{DRIVER_DOMAIN, account};
@@ -64,8 +64,8 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        surroundings.outside()?.sample(surroundings).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        probe_context.outside()?.sample(probe_context).map(Some)
     }
 }
 
@@ -81,9 +81,9 @@ pub enum Outside {
 
 impl Outside {
     /// What moves its packets beside its VMM.
-    pub fn mover(&mut self) -> Option<&mut Mover> {
+    pub fn backend(&mut self) -> Option<&mut VhostUserBackend> {
         match self {
-            Outside::Processes(processes) => processes.mover.as_mut(),
+            Outside::Processes(processes) => processes.backend.as_mut(),
             Outside::Domain(_) | Outside::Cgroup(_) => None,
         }
     }
@@ -93,9 +93,9 @@ impl Outside {
     /// # Errors
     /// The node has ended, or a part of its CPU time cannot be seen from here: a sum without it
     /// would pass for the cost.
-    pub fn sample(&self, surroundings: &Surroundings) -> Result<Sample> {
+    pub fn sample(&self, probe_context: &ProbeContext) -> Result<Sample> {
         match self {
-            Outside::Processes(processes) => processes.sample(surroundings),
+            Outside::Processes(processes) => processes.sample(probe_context),
             Outside::Cgroup(directory) => {
                 let cpu = cgroup_cpu(directory)?;
                 let mut sample = Sample::default();
@@ -128,12 +128,12 @@ pub struct Processes {
     /// The directory of a cgroup (v2, or v1 with cpuacct) that holds these processes and no others.
     pub cgroup: Option<PathBuf>,
     /// What moves its packets beside the VMM.
-    pub mover: Option<Mover>,
+    pub backend: Option<VhostUserBackend>,
 }
 
 /// A process that moves packets between guests' rings and TAPs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mover {
+pub struct VhostUserBackend {
     pub pid: i32,
     /// How many guests at work it does that for.
     pub guests: u32,
@@ -143,7 +143,7 @@ pub struct Mover {
     pub counters: Vec<PathBuf>,
 }
 
-/// What /proc/PID/stat tells. Times are in ticks.
+/// What /proc/PID/stat reports. Times are in ticks.
 pub(super) struct Process {
     pid: i32,
     name: String,
@@ -187,8 +187,8 @@ struct Cpu {
 }
 
 impl Processes {
-    fn sample(&self, surroundings: &Surroundings) -> Result<Sample> {
-        let proc = &surroundings.proc;
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Sample> {
+        let proc = &probe_context.proc;
         let processes = scan(proc)?;
         let tree = self.tree(&processes)?;
         let mut sample = Sample {
@@ -196,7 +196,7 @@ impl Processes {
             ..Sample::default()
         };
         let mut cpu = cpu_of(&tree);
-        self.split(&mut sample, surroundings, &processes, &mut cpu)?;
+        self.split(&mut sample, probe_context, &processes, &mut cpu)?;
         self.totals(&mut sample, cpu)?;
         self.add_mover(&mut sample, &processes)?;
         let guest = tree.iter().map(|process| process.guest).sum::<u64>() * tick_ns();
@@ -229,23 +229,23 @@ impl Processes {
     fn split(
         &self,
         sample: &mut Sample,
-        surroundings: &Surroundings,
+        probe_context: &ProbeContext,
         processes: &[Process],
         cpu: &mut Cpu,
     ) -> Result<()> {
         if self.vcpu_tids.is_empty() {
             return Ok(());
         }
-        let proc = &surroundings.proc;
+        let proc = &probe_context.proc;
         let mut rest = cpu.total;
         for &tid in &self.vcpu_tids {
-            // A virtual CPU that was unplugged takes `vcpu_s` with it: the note tells.
+            // A virtual CPU that was unplugged takes `vcpu_s` with it: the note says so.
             let Some(ns) = thread_ns(proc, self.pid, tid) else { continue };
             rest = rest.saturating_sub(ns);
             sample.share(&format!("vcpu {tid}"), &["vcpu_s"], ns, Kind::Drifting, 1e-9);
         }
         let inside: Vec<u64> = worker_threads(proc, self.pid);
-        let outside = self.kernel_workers(surroundings, processes)?;
+        let outside = self.kernel_workers(probe_context, processes)?;
         if inside.is_empty() && outside == 0 && uses_vhost(proc, self.pid) {
             self.miss_workers(sample)?;
         } else {
@@ -261,14 +261,14 @@ impl Processes {
 
     /// CPU time of kernel threads `vhost-PID`, children of kthreadd, in nanoseconds. The number is that
     /// of the first PID namespace, and in another one they are not seen.
-    fn kernel_workers(&self, surroundings: &Surroundings, processes: &[Process]) -> Result<u64> {
-        let Some(machine) = &surroundings.machine_proc else {
-            return Ok(workers_ns(&surroundings.proc, processes, self.pid));
+    fn kernel_workers(&self, probe_context: &ProbeContext, processes: &[Process]) -> Result<u64> {
+        let Some(machine) = &probe_context.machine_proc else {
+            return Ok(workers_ns(&probe_context.proc, processes, self.pid));
         };
-        if !uses_vhost(&surroundings.proc, self.pid) {
+        if !uses_vhost(&probe_context.proc, self.pid) {
             return Ok(0);
         }
-        let number = machine::process(surroundings, self.pid)?;
+        let number = machine::process(probe_context, self.pid)?;
         Ok(workers_ns(machine, &scan(machine)?, number))
     }
 
@@ -289,17 +289,17 @@ impl Processes {
         if self.vcpu_tids.is_empty() {
             return Ok(());
         }
-        let Some(mover) = &self.mover else {
+        let Some(backend) = &self.backend else {
             sample.count("datapath_s", 0, Kind::Drifting, 1e-9);
             return Ok(());
         };
         let process =
-            processes.iter().find(|process| process.pid == mover.pid).with_context(|| {
-                format!("process {}, which moves its packets, has ended", mover.pid)
+            processes.iter().find(|process| process.pid == backend.pid).with_context(|| {
+                format!("process {}, which moves its packets, has ended", backend.pid)
             })?;
         let cpu = cpu_of(&[process]);
-        let scale = 1e-9 / f64::from(mover.guests.max(1));
-        let counted = mover.in_cgroup && self.cgroup.is_some();
+        let scale = 1e-9 / f64::from(backend.guests.max(1));
+        let counted = backend.in_cgroup && self.cgroup.is_some();
         let names: &[&str] = if counted { &["datapath_s"] } else { &["datapath_s", "cpu_s"] };
         sample.share("datapath", names, cpu.total, Kind::Drifting, scale);
         if !counted {
@@ -547,14 +547,14 @@ mod tests {
             );
             write(format!("{VMM}/task/{tid}/status"), switches);
         }
-        let mover = VMM + 80;
-        write(format!("{mover}/stat"), stat(mover, "hypertare-agent", 1, [3, 5, 0, 0], 0));
+        let backend = VMM + 80;
+        write(format!("{backend}/stat"), stat(backend, "hypertare-agent", 1, [3, 5, 0, 0], 0));
         let kernel = VMM + 70;
         write(format!("{kernel}/stat"), stat(kernel, &format!("vhost-{VMM}"), 2, [0, 7, 0, 0], 0));
     }
 
-    fn at(proc: &Path) -> Surroundings {
-        Surroundings { proc: proc.to_owned(), ..Surroundings::default() }
+    fn at(proc: &Path) -> ProbeContext {
+        ProbeContext { proc: proc.to_owned(), ..ProbeContext::default() }
     }
 
     fn differences(outside: &Processes) -> Values {
@@ -621,15 +621,16 @@ mod tests {
 
     #[test]
     fn what_moves_packets_beside_a_vmm_is_in_the_sum_once() {
-        let mover =
-            |guests, in_cgroup| Some(Mover { pid: VMM + 80, guests, in_cgroup, counters: vec![] });
-        let of = |mover, cgroup: Option<&Path>| {
+        let backend = |guests, in_cgroup| {
+            Some(VhostUserBackend { pid: VMM + 80, guests, in_cgroup, counters: vec![] })
+        };
+        let of = |backend, cgroup: Option<&Path>| {
             let cgroup = cgroup.map(Path::to_owned);
-            differences(&Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup, mover })
+            differences(&Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup, backend })
         };
         let alone = of(None, None);
         assert_eq!(alone["datapath_s"], 0.0);
-        let (own, shared) = (of(mover(1, true), None), of(mover(2, false), None));
+        let (own, shared) = (of(backend(1, true), None), of(backend(2, false), None));
         assert!(own["datapath_s"] > 0.0);
         assert!((own["cpu_s"] - alone["cpu_s"] - own["datapath_s"]).abs() < 1e-9);
         assert!((shared["datapath_s"] - own["datapath_s"] / 2.0).abs() < 1e-9);
@@ -640,7 +641,7 @@ mod tests {
         let cgroup = tempfile::tempdir().unwrap();
         let text = "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n";
         fs::write(cgroup.path().join("cpu.stat"), text).unwrap();
-        let held = of(mover(1, true), Some(cgroup.path()));
+        let held = of(backend(1, true), Some(cgroup.path()));
         assert_eq!(held["cpu_s"], 0.0, "its cgroup stood still");
         assert!(held["datapath_s"] > 0.0);
     }
@@ -670,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_told_apart_and_one_that_ended_is_not_lost() {
+    fn a_thread_is_reported_apart_and_one_that_ended_is_not_lost() {
         use std::sync::mpsc::channel;
         let (born, birth) = channel();
         let (go, wait) = channel();
@@ -685,13 +686,13 @@ mod tests {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let outside =
             Processes { pid, vcpu_tids: vec![birth.recv().unwrap()], ..Processes::default() };
-        let before = outside.sample(&Surroundings::default()).unwrap();
+        let before = outside.sample(&ProbeContext::default()).unwrap();
         go.send(()).unwrap();
         std::thread::spawn(|| burn(60_000_000)).join().unwrap();
         end.recv().unwrap();
         // Asleep, so that the kernel's account of it is complete.
         std::thread::sleep(Duration::from_millis(5));
-        let after = outside.sample(&Surroundings::default()).unwrap();
+        let after = outside.sample(&ProbeContext::default()).unwrap();
         go.send(()).unwrap();
         worker.join().unwrap();
 
@@ -726,7 +727,7 @@ mod tests {
                 .unwrap(),
         );
         let outside = Processes { pid: child.0.id() as i32, ..Processes::default() };
-        let proc = &Surroundings::default();
+        let proc = &ProbeContext::default();
         let before = outside.sample(proc).unwrap();
         let started = Instant::now();
         std::io::Write::write_all(child.0.stdin.as_mut().unwrap(), b"go\n").unwrap();

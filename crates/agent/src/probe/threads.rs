@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::Surroundings;
+use super::ProbeContext;
 use super::counters::{Kind, Sample};
 
 /// Threads that were found; none where this PID namespace does not show the kernel's.
 pub struct Threads(Vec<PathBuf>);
 
 /// Those whose name fits.
-pub fn find(surroundings: &Surroundings, fits: impl Fn(&str) -> bool) -> Threads {
-    let proc = surroundings.machine_proc.as_ref().unwrap_or(&surroundings.proc);
+pub fn find(probe_context: &ProbeContext, fits: impl Fn(&str) -> bool) -> Threads {
+    let proc = probe_context.machine_proc.as_ref().unwrap_or(&probe_context.proc);
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let is_one = |path: &PathBuf| {
         fs::read_to_string(path.join("comm")).is_ok_and(|name| fits(name.trim_end()))

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::counters::{Kind, Sample};
 use super::memory::kilobytes;
-use super::{ProbeKind, Surroundings, kvm};
+use super::{ProbeContext, ProbeKind, kvm};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -28,15 +28,15 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        sample(surroundings).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        sample(probe_context).map(Some)
     }
 }
 
-fn sample(surroundings: &Surroundings) -> Result<Sample> {
-    let vmm = kvm::vmm(surroundings)?;
+fn sample(probe_context: &ProbeContext) -> Result<Sample> {
+    let vmm = kvm::vmm(probe_context)?;
     ensure!(!vmm.vcpu_tids.is_empty(), "it has no virtual CPUs: it is a container, not a guest");
-    let process = surroundings.proc.join(vmm.pid.to_string());
+    let process = probe_context.proc.join(vmm.pid.to_string());
     let status = fs::read_to_string(process.join("status"))
         .with_context(|| format!("process {} has ended", vmm.pid))?;
     // Exact, where `status` may lag; but only for those who may look into the process.
@@ -80,32 +80,32 @@ pub(crate) mod tests {
     const ROLLUP: &str = "5641ab448000-7fff3885d000 ---p 00000000 00:00 0  [rollup]\n\
         Rss:              200000 kB\nPss:              150000 kB\nPss_Anon: 140000 kB\n";
 
-    fn machine(vcpu_tids: Vec<i32>) -> (tempfile::TempDir, Surroundings) {
+    fn machine(vcpu_tids: Vec<i32>) -> (tempfile::TempDir, ProbeContext) {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("77")).unwrap();
         fs::write(root.path().join("77/status"), STATUS).unwrap();
         fs::write(root.path().join("77/smaps_rollup"), ROLLUP).unwrap();
         let processes = Processes { pid: 77, vcpu_tids, ..Processes::default() };
-        let surroundings = Surroundings {
+        let probe_context = ProbeContext {
             proc: root.path().to_owned(),
             outside: Some(Outside::Processes(processes)),
-            ..Surroundings::default()
+            ..ProbeContext::default()
         };
-        (root, surroundings)
+        (root, probe_context)
     }
 
     pub(crate) fn captured() -> Sample {
-        let (_root, surroundings) = machine(vec![78]);
-        sample(&surroundings).unwrap()
+        let (_root, probe_context) = machine(vec![78]);
+        sample(&probe_context).unwrap()
     }
 
     #[test]
     fn it_is_what_there_is_at_the_end() {
-        let (root, surroundings) = machine(vec![78]);
-        let before = sample(&surroundings).unwrap();
+        let (root, probe_context) = machine(vec![78]);
+        let before = sample(&probe_context).unwrap();
         let grown = ROLLUP.replace("200000", "210000");
         fs::write(root.path().join("77/smaps_rollup"), grown).unwrap();
-        let after = sample(&surroundings).unwrap();
+        let after = sample(&probe_context).unwrap();
         let values = difference(&before, &after, &mut Vec::new()).unwrap();
         for (name, kilobytes) in [
             ("rss_bytes_level", 210_000.0),
@@ -120,9 +120,9 @@ pub(crate) mod tests {
 
     #[test]
     fn what_may_not_be_looked_into_says_so_and_has_a_resident_set_all_the_same() {
-        let (root, surroundings) = machine(vec![78]);
+        let (root, probe_context) = machine(vec![78]);
         fs::remove_file(root.path().join("77/smaps_rollup")).unwrap();
-        let sample = sample(&surroundings).unwrap();
+        let sample = sample(&probe_context).unwrap();
         assert!(sample.absent["pss_bytes_level"].contains("cannot be read"));
         let rss = sample.entries.iter().find(|one| one.key == "rss_bytes_level").unwrap();
         assert_eq!(rss.raw, 199_000);
@@ -132,9 +132,9 @@ pub(crate) mod tests {
     fn who_has_no_vmm_says_so() {
         let (_root, container) = machine(Vec::new());
         assert!(sample(&container).unwrap_err().to_string().contains("a container"));
-        let domain = Surroundings { outside: Some(Outside::Domain(3)), ..Surroundings::default() };
+        let domain = ProbeContext { outside: Some(Outside::Domain(3)), ..ProbeContext::default() };
         assert!(sample(&domain).unwrap_err().to_string().contains("Xen"));
-        let error = sample(&Surroundings::default()).unwrap_err().to_string();
+        let error = sample(&ProbeContext::default()).unwrap_err().to_string();
         assert!(error.contains("no guest, and no container with a cgroup"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 //! version 1's `memory`, `cpuset` and `cpuacct` hierarchies for what version 2 does not offer here.
 //!
 //! Names are `hypertare-PID-START.NODE`, with the process id of the agent that the user started and
-//! the time it started at (field 22 of /proc/PID/stat), so that what dead runs left can be told from
+//! the time it started at (field 22 of /proc/PID/stat), so that what dead runs left can be distinguished from
 //! what living ones use.
 
 use std::fs;
@@ -26,7 +26,7 @@ impl Scope {
         Ok(Scope(format!("{PREFIX}{pid}-{start}")))
     }
 
-    /// As another process told it.
+    /// As another process gave it.
     pub fn named(name: &str) -> Self {
         Scope(name.to_owned())
     }
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_apart_by_process_and_start() {
+    fn runs_are_reported_apart_by_process_and_start() {
         let own = Scope::own().unwrap();
         assert!(is_alive(&format!("{}.guest0", own.name())));
         assert!(!is_alive(&format!("{PREFIX}{}-1.guest0", std::process::id())));

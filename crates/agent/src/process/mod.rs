@@ -1,5 +1,5 @@
 //! Processes of this machine: started in [`namespaces`] of their own ([`spawn`]), accounted for by a
-//! [`cgroup`] and with [`weights`], bound to [`cpus`] ([`cpu_list`] is how the kernel writes them), [`hidden`] from those they start, told to
+//! [`cgroup`] and with [`weights`], bound to [`cpus`] ([`cpu_list`] is how the kernel writes them), [`hidden`] from those they start, given to
 //! end by [`signals`], and what becomes of them when memory runs out ([`shortage`]). Facts of the machine that
 //! several rooms ask for: whether it is [`under_xen`], its [`interrupts`], and [`machine_proc`].
 

@@ -172,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_failed_for_want_of_room_is_told_so() {
+    fn a_task_that_failed_for_want_of_room_is_reported_so() {
         let shortage = Shortage::watch(&std::env::temp_dir(), false);
         assert_eq!(shortage.explain("`make` ended with exit status 2"), None);
-        let told = shortage.explain("cp: error writing 'a': No space left on device").unwrap();
-        assert!(told.contains("ran out of memory for files"), "{told}");
-        assert!(told.contains("--memory") && told.contains("sut.memory"), "{told}");
+        let reported = shortage.explain("cp: error writing 'a': No space left on device").unwrap();
+        assert!(reported.contains("ran out of memory for files"), "{reported}");
+        assert!(reported.contains("--memory") && reported.contains("sut.memory"), "{reported}");
     }
 
     #[test]
@@ -185,18 +185,21 @@ mod tests {
         let place = std::env::temp_dir();
         let before = Shortage { place: Some(place), killed: Some(u64::MAX) };
         assert_eq!(before.explain("killed by SIGKILL"), None);
-        let told = Whose::Guest.out_of_memory(200 << 20, Some((96 << 20) + 1));
-        assert!(told.contains("has 200 MB, and files in it take 97; give more"), "{told}");
+        let reported = Whose::Guest.out_of_memory(200 << 20, Some((96 << 20) + 1));
+        assert!(reported.contains("has 200 MB, and files in it take 97; give more"), "{reported}");
     }
 
     #[test]
     fn of_a_machine_of_one_s_own_a_refusal_is_the_reason_too() {
         let machine = Shortage { place: None, killed: Some(u64::MAX) };
         assert_eq!(machine.explain("No space left on device"), None);
-        let told = machine.explain("mmap: Cannot allocate memory (os error 12)").unwrap();
-        assert!(told.contains("the guest has") && !told.contains("files"), "{told}");
-        let told = Whose::DriverDomain.out_of_memory(400 << 20, None);
-        assert!(told.contains("driver domain") && told.contains("has 400 MB; give it"), "{told}");
-        assert!(told.contains("sut.driver_memory"), "{told}");
+        let reported = machine.explain("mmap: Cannot allocate memory (os error 12)").unwrap();
+        assert!(reported.contains("the guest has") && !reported.contains("files"), "{reported}");
+        let reported = Whose::DriverDomain.out_of_memory(400 << 20, None);
+        assert!(
+            reported.contains("driver domain") && reported.contains("has 400 MB; give it"),
+            "{reported}"
+        );
+        assert!(reported.contains("sut.driver_memory"), "{reported}");
     }
 }

@@ -82,7 +82,7 @@ impl Drop for Weights {
 }
 
 impl Groups {
-    /// As they were told to another process.
+    /// As they are given to another process.
     pub fn at(text: &str) -> Result<Self> {
         let (version, root) = text.split_once(':').context("this is no place of groups")?;
         let version = if version == "v1" { Version::V1 } else { Version::V2 };

@@ -26,7 +26,7 @@ const GLANCE: Duration = Duration::from_millis(250);
 
 const NAME: &str = "guest";
 
-/// Boot one guest, print the records that tell how it went, and end it.
+/// Boot one guest, print the records that report how it went, and end it.
 #[derive(Args, Debug)]
 pub struct Boot {
     /// Uncompressed kernel (vmlinux), or a bzImage, which boots more slowly
@@ -206,7 +206,7 @@ pub fn await_hello(vmm: &mut Vmm, limit: Duration) -> Result<Hello> {
     }
 }
 
-/// Reads up to a newline; tells whether the channel has ended. One byte at a time, because what
+/// Reads up to a newline; returns whether the channel has ended. One byte at a time, because what
 /// follows the first record belongs to whoever reads on.
 fn read_line(channel: &mut UnixStream, line: &mut Vec<u8>, limit: Duration) -> Result<bool> {
     let deadline = Instant::now() + limit;

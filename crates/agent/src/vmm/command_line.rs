@@ -30,7 +30,7 @@ pub const TCG: &str = "tcg,thread=multi";
 
 /// Where a guest can have no more than one CPU, QEMU leaves memory barriers out: up to 8.0 all of them, and
 /// since then those of locked instructions, which are Linux's. But devices are served by other threads. Now
-/// and then one then does not see that there is something to send, and is not told again: the guest's
+/// and then one then does not see that there is something to send, and is not notified again: the guest's
 /// network stands still for good. So there is room for a second CPU, which is never there.
 ///
 /// Source: QEMU's commit c914d46d0a, "tcg: Do not elide memory barriers for !CF_PARALLEL in system mode".
@@ -49,7 +49,7 @@ pub const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,re
 /// A PC without the devices that nobody here has a use for.
 pub const Q35: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
 
-/// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
+/// What every kernel here gets; under TCG also [`TCG_KERNEL_ARGUMENTS`].
 pub const KERNEL_ARGUMENTS: [&str; 5] =
     ["console=ttyS0", "quiet", "panic=-1", "reboot=t", "cryptomgr.notests"];
 pub const TCG_KERNEL_ARGUMENTS: [&str; 2] = ["tsc=reliable", "no_timer_check"];

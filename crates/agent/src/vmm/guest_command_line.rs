@@ -490,7 +490,12 @@ mod tests {
     #[test]
     fn a_disk_is_what_the_settings_say() {
         let node = Node {
-            disk: Some(Disk { bytes: 1 << 20, directory: None, is_file: false, write_cache: false }),
+            disk: Some(Disk {
+                bytes: 1 << 20,
+                directory: None,
+                is_file: false,
+                write_cache: false,
+            }),
             ..node(vec![interface(None, "52:54:00:77:00:01")])
         };
         let with = |change: fn(&mut GuestSettings)| {
@@ -629,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_packets_is_told_with_what_it_needs() {
+    fn what_moves_packets_is_reported_with_what_it_needs() {
         let cards = || {
             node(vec![
                 interface(None, "52:54:00:77:00:01"),

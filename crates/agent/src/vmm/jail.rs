@@ -60,7 +60,7 @@ struct User {
 }
 
 impl Jail {
-    /// As strict as this host allows; what it does not is told by [`Jail::missing`].
+    /// As strict as this host allows; what it does not is reported by [`Jail::missing`].
     ///
     /// # Errors
     /// The kernel does not say which capabilities this process has.
@@ -94,7 +94,7 @@ impl Jail {
         self.steps.is_some()
     }
 
-    /// Walls that are not there, and how to have them; QEMU's own is told by [`has_sandbox`].
+    /// Walls that are not there, and how to have them; QEMU's own is reported by [`has_sandbox`].
     pub fn missing(&self) -> &[String] {
         &self.missing
     }

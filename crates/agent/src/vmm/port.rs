@@ -1,4 +1,4 @@
-//! What is behind a guest's card, and the words by which QEMU is told of it: descriptors that it inherits.
+//! What is behind a guest's card, and the words by which QEMU gets it: descriptors that it inherits.
 
 use std::os::fd::OwnedFd;
 
@@ -15,7 +15,7 @@ pub struct Port<'a> {
 pub enum Way {
     /// QEMU itself.
     Qemu { taps: Vec<OwnedFd> },
-    /// The kernel, which is told by a handle of vhost-net for each pair of queues.
+    /// The kernel, reached by a handle of vhost-net for each pair of queues.
     Vhost { taps: Vec<OwnedFd>, handles: Vec<OwnedFd>, poll_us: Option<u32> },
     /// A process that listens on a socket. It has a name for nobody: QEMU finds it by its descriptor.
     Process { socket: OwnedFd, queues: usize },

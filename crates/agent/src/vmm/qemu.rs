@@ -38,7 +38,7 @@ use crate::process::cpus;
 /// Lines kept of QEMU's own messages.
 const MAX_ERROR_LINES: usize = 10;
 
-/// A guest that was told to end powers off in some 0.1 s; this is for a busy host.
+/// A guest that was asked to end powers off in some 0.1 s; this is for a busy host.
 const POWER_OFF_LIMIT: Duration = Duration::from_millis(1500);
 const QUIT_LIMIT: Duration = Duration::from_millis(500);
 const KILL_LIMIT: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ const READER_LIMIT: Duration = Duration::from_secs(2);
 /// From the end of QEMU's connections to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// What the VMM tells about itself.
+/// What the VMM reports about itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmmState {
     /// In use, whatever was asked for.
@@ -63,8 +63,8 @@ pub struct VmmState {
 pub enum Quit {
     /// The guest powered off, or had ended before.
     PoweredOff,
-    /// QEMU ended when told to; the guest did not.
-    Told,
+    /// QEMU ended when asked to; the guest did not.
+    Asked,
     /// Nothing else helped.
     Killed,
 }
@@ -227,7 +227,7 @@ impl Vmm {
         }
     }
 
-    /// Ends the VM: first by closing the channel, upon which its agent powers off, then by telling
+    /// Ends the VM: first by closing the channel, upon which its agent powers off, then by asking
     /// QEMU, then by force. Takes at most about 4 s. Where an orderly end matters, `Order::End`
     /// goes before.
     pub fn quit(mut self) -> Result<Quit> {
@@ -238,13 +238,13 @@ impl Vmm {
         }
         let _ = self.qmp.quit();
         if self.wait(QUIT_LIMIT) {
-            return Ok(Quit::Told);
+            return Ok(Quit::Asked);
         }
         self.kill()?;
         Ok(Quit::Killed)
     }
 
-    /// Waits until QEMU has ended by itself, and tells whether it did.
+    /// Waits until QEMU has ended by itself, and returns whether it did.
     pub fn await_end(&mut self, limit: Duration) -> bool {
         self.wait(limit)
     }
@@ -257,7 +257,7 @@ impl Vmm {
         Ok(())
     }
 
-    /// Waits for QEMU's end, and tells whether it has come.
+    /// Waits for QEMU's end, and returns whether it has come.
     fn wait(&mut self, limit: Duration) -> bool {
         wait_readable(self.pidfd.as_fd(), limit) && self.status().is_some()
     }
@@ -297,7 +297,7 @@ impl Vmm {
             Some(Ending::Shutdown { guest: true, .. }) => {
                 format!("the guest powered off, unasked{}", self.last_words())
             }
-            Some(Ending::Shutdown { reason, .. }) => format!("QEMU was told to end ({reason})"),
+            Some(Ending::Shutdown { reason, .. }) => format!("QEMU was asked to end ({reason})"),
             Some(Ending::Panicked) | None => "QEMU ended".into(),
         }
     }
@@ -365,14 +365,14 @@ type Watched = (Child, OwnedFd, Arc<Mutex<Printed>>);
 /// that spawns must live as long as QEMU: the signal at its parent's death comes when the *thread*
 /// ends.
 fn spawn_watched(command: Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<Watched> {
-    let (told, spawned) = mpsc::channel();
+    let (reported, spawned) = mpsc::channel();
     let watch = move || {
         let (outcome, watch) = match spawn(command, inherited) {
             Ok((watched, watch)) => (Ok(watched), Some(watch)),
             Err(error) => (Err(error), None),
         };
         // Whoever asked has gone: QEMU goes with this thread.
-        if told.send(outcome).is_ok()
+        if reported.send(outcome).is_ok()
             && let Some(watch) = watch
         {
             watch.run();
@@ -481,7 +481,7 @@ impl Watch {
         }
     }
 
-    /// Waits until there is something to read; tells whether QEMU has ended.
+    /// Waits until there is something to read; returns whether QEMU has ended.
     fn wait(&self) -> bool {
         let mut polled = [
             PollFd::new(&self.pidfd, PollFlags::IN),

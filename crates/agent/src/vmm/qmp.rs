@@ -1,4 +1,4 @@
-//! QEMU's machine protocol (QMP): the few questions asked of a VMM, and the events that tell how a
+//! QEMU's machine protocol (QMP): the few questions asked of a VMM, and the events that report how a
 //! VM ended. One JSON object a line, see "QEMU QMP Reference Manual".
 //!
 //! The `qapi` crate (0.15) would give the types of every command, but not what is needed here: its
@@ -126,7 +126,7 @@ struct Shutdown {
     reason: String,
 }
 
-/// Sends bytes with a descriptor, and tells how many were taken.
+/// Sends bytes with a descriptor, and returns how many were taken.
 fn send_with(stream: &UnixStream, bytes: &[u8], file: BorrowedFd) -> Result<usize> {
     let files = [file];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -269,7 +269,7 @@ impl Qmp {
                 Ok(0) => bail!("{CLOSED}"),
                 Ok(_) => {}
                 Err(error) if is_pause(&error) => {}
-                // So it is told where what it was asked has not been read.
+                // So it is reported where what it was asked has not been read.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => bail!("{CLOSED}"),
                 Err(error) => return Err(error).context("reading from QEMU"),
             }

@@ -15,7 +15,7 @@ pub fn with_port(text: &str) -> Result<SocketAddr> {
     }
 }
 
-/// The same where the port is to be one that another can be told.
+/// The same where the port is to be one that another can be given.
 pub fn of_port(text: &str) -> Result<SocketAddr> {
     let address = with_port(text)?;
     if address.port() == 0 {
@@ -36,7 +36,7 @@ pub fn host(text: &str) -> Result<IpAddr> {
     find_in(&hosts, text).with_context(|| {
         format!(
             "`{text}` is neither an IP address nor a name in /etc/hosts. The agent asks no name \
-             server: give the address (`getent ahosts {text}` may tell it)"
+             server: give the address (`getent ahosts {text}` may report it)"
         )
     })
 }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_addresses_are_told() {
+    fn bad_addresses_are_reported() {
         for text in ["", "10.0.0.2", "host:5201", "10.0.0.2:0", "10.0.0.2:70000", "fd00::2:5201x"] {
             assert!(of_port(text).is_err(), "{text}");
         }

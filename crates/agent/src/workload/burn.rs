@@ -32,7 +32,7 @@ impl WorkloadKind for Burn {
 }
 
 /// Runs `threads` threads that each work for `share` of every period and sleep for the rest, until
-/// `duration_s` is over or it is told to stop; both are a good end.
+/// `duration_s` is over or it is asked to stop; both are a good end.
 pub fn run(spec: &Burn, context: &Context) -> Result<Outcome> {
     check(spec)?;
     let begin = now_ns();
@@ -236,9 +236,9 @@ mod tests {
                 let burner = std::thread::spawn(move || run(&spec, &context));
                 std::thread::sleep(Duration::from_millis(100));
                 stop.store(true, Ordering::Relaxed);
-                let told = Instant::now();
+                let asked = Instant::now();
                 let values = burner.join().unwrap().unwrap().values;
-                assert!(told.elapsed() < Duration::from_secs(2));
+                assert!(asked.elapsed() < Duration::from_secs(2));
                 assert!(values["elapsed_s"] < 3.0 && values["used_s"] > 0.0, "{values:?}");
             }
         });

@@ -9,7 +9,7 @@ use super::Context;
 
 pub const SECOND: u64 = 1_000_000_000;
 
-/// The longest time in which a workload must notice that it was told to stop.
+/// The longest time in which a workload must notice that it was asked to stop.
 pub const STOP_NS: u64 = 50_000_000;
 
 /// CLOCK_MONOTONIC, in nanoseconds.
@@ -37,7 +37,7 @@ pub fn seconds_between(begin: u64, end: u64) -> f64 {
     to_seconds(end.saturating_sub(begin))
 }
 
-/// Sleeps until `due` on the monotonic clock. False when told to stop before that.
+/// Sleeps until `due` on the monotonic clock. False when asked to stop before that.
 pub fn sleep_until(due: u64, context: &Context) -> bool {
     loop {
         let now = now_ns();

@@ -3,7 +3,7 @@
 //! The program is started by `posix_spawn`, which shares the agent's memory with the child until it
 //! becomes the program (vfork), so that nothing of the agent is copied in the measured time. One
 //! trace remains: the kernel counts the memory of the agent at that moment into the peak of the
-//! program. A peak that is no larger than the agent's own few megabytes is not known, and not told.
+//! program. A peak that is no larger than the agent's own few megabytes is not known, and not reported.
 //!
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
@@ -93,10 +93,10 @@ fn leaving_nothing(work: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
 }
 
 fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
-    let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
+    let probe_context = ProbeContext::new(&spec.env, spec.cwd.as_deref())?;
     if let Some(prepare) = &spec.prepare {
         let shell = ["/bin/sh", "-c", prepare].map(str::to_owned);
-        surroundings
+        probe_context
             .execute(&shell, &Given::default(), context, |_| ())
             .and_then(Ended::check)
             .context("prepare command failed")?;
@@ -104,7 +104,7 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     // Looked for only now: the program may be what was prepared.
     let given = Given { input: spec.input.as_deref(), tty: spec.tty };
     let before = syncs::seen();
-    let ended = surroundings.execute(&spec.argv, &given, context, |_| context.ready())?;
+    let ended = probe_context.execute(&spec.argv, &given, context, |_| context.ready())?;
     let mut outcome = ended.check()?.outcome();
     if let (Some(before), Some(after)) = (before, syncs::seen()) {
         outcome.set("syncs", (after - before) as f64);
@@ -120,14 +120,14 @@ struct Given<'a> {
 }
 
 /// What every program of a task finds around itself.
-struct Surroundings {
+struct ProbeContext {
     environment: Vec<CString>,
     path: String,
     /// Absolute, so that it means the same before and after changing to it.
     cwd: PathBuf,
 }
 
-impl Surroundings {
+impl ProbeContext {
     fn new(given: &BTreeMap<String, String>, cwd: Option<&Path>) -> Result<Self> {
         let mut env: BTreeMap<&str, &str> = BTreeMap::from([("PATH", DEFAULT_PATH)]);
         env.extend(given.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -143,7 +143,7 @@ impl Surroundings {
         if !cwd.is_dir() {
             bail!("the directory {} to run in does not exist", cwd.display());
         }
-        Ok(Surroundings { environment, path: env["PATH"].to_owned(), cwd })
+        Ok(ProbeContext { environment, path: env["PATH"].to_owned(), cwd })
     }
 
     /// The file that a program's name means, found before anything is measured.
@@ -189,7 +189,7 @@ impl Surroundings {
         let (end_read, end_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let spawn = Spawn::new(&file, argv, &self.environment, &self.cwd, standard)?;
         let child = Mutex::new(None);
-        let mut keeper = Keeper { stdout, stderr, context, child: &child, told_at: None };
+        let mut keeper = Keeper { stdout, stderr, context, child: &child, reported_at: None };
         std::thread::scope(|scope| {
             // Runs before the clock does, so that its start is not in what is measured.
             let runs = Arc::new(Barrier::new(2));
@@ -211,7 +211,7 @@ impl Surroundings {
                 status,
                 usage,
                 elapsed_ns,
-                stopped: keeper.told_at.is_some(),
+                stopped: keeper.reported_at.is_some(),
                 stdout: keeper.stdout.text(),
                 stderr: keeper.stderr.text(),
             })
@@ -269,14 +269,14 @@ fn lock(child: &Mutex<Option<Pid>>) -> std::sync::MutexGuard<'_, Option<Pid>> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Beside the program: takes in its output, and ends it when told to.
+/// Beside the program: takes in its output, and ends it when asked to.
 struct Keeper<'a> {
     stdout: Stream,
     stderr: Stream,
     context: &'a Context,
     child: &'a Mutex<Option<Pid>>,
     /// When the program was asked to end.
-    told_at: Option<u64>,
+    reported_at: Option<u64>,
 }
 
 impl Keeper<'_> {
@@ -297,12 +297,12 @@ impl Keeper<'_> {
     fn stop(&mut self) {
         let child = lock(self.child);
         let Some(pid) = *child else { return };
-        match self.told_at {
+        match self.reported_at {
             None => {
                 let _ = kill_process_group(pid, Signal::TERM);
-                self.told_at = Some(now_ns());
+                self.reported_at = Some(now_ns());
             }
-            Some(told_at) if now_ns() - told_at >= GRACE_NS => {
+            Some(reported_at) if now_ns() - reported_at >= GRACE_NS => {
                 // The program itself is among them.
                 let _ = descendants::kill_own();
             }
@@ -360,7 +360,7 @@ impl Spawn {
     fn spawn(&self) -> std::io::Result<Pid> {
         let mut pid = 0;
         // SAFETY: the pointers end with null and point to strings that outlive the call: `self`
-        // owns the arguments, and the caller's surroundings the environment.
+        // owns the arguments, and the caller's probe_context the environment.
         let error = unsafe {
             libc::posix_spawn(
                 &raw mut pid,

@@ -1,4 +1,4 @@
-//! What a workload knows of its surroundings: where its records go, and when it must stop.
+//! What a workload knows of its probe_context: where its records go, and when it must stop.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ impl Context {
         self
     }
 
-    /// Only the whole is told.
+    /// Only the whole is reported.
     pub fn without_intervals(mut self) -> Self {
         self.tells_intervals = false;
         self
@@ -88,7 +88,7 @@ impl Context {
     /// For a workload that prepares: says that it is ready, and returns when it is to begin.
     ///
     /// # Errors
-    /// It is told to stop before that.
+    /// It is asked to stop before that.
     pub fn ready_to_go(&self) -> Result<()> {
         self.ready();
         let Some(word) = &self.word else { return Ok(()) };
@@ -97,7 +97,7 @@ impl Context {
         word.recv().context("it was stopped before it began")
     }
 
-    /// For a workload that prepares: says that its work is done, and returns when it is told to stop.
+    /// For a workload that prepares: says that its work is done, and returns when it is asked to stop.
     pub fn worked(&self) {
         let Some(word) = &self.word else { return };
         self.ready();
@@ -105,7 +105,7 @@ impl Context {
         while word.recv().is_ok() {}
     }
 
-    /// Whether the workload was told to stop. Check at least every 50 ms, also while waiting.
+    /// Whether the workload was asked to stop. Check at least every 50 ms, also while waiting.
     pub fn stopped(&self) -> bool {
         let stopped = self.stop.load(Ordering::Relaxed);
         let Some(orders) = self.orders.as_ref().filter(|_| !stopped) else { return stopped };
@@ -114,7 +114,7 @@ impl Context {
         stopped
     }
 
-    /// Tells the values of one interval; seconds count from the task's own start of counting.
+    /// Reports the values of one interval; seconds count from the task's own start of counting.
     pub fn interval(&self, begin_s: f64, end_s: f64, values: Values) {
         if !self.tells_intervals {
             return;

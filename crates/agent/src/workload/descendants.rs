@@ -97,7 +97,7 @@ fn kill_all(ancestor: Pid, spared: &[Pid]) -> Result<usize> {
     let mut living = living_below(ancestor)?;
     living.retain(|pid| !spared.contains(pid));
     for &pid in &living {
-        // Gone in between, most likely; if not, the next round tells.
+        // Gone in between, most likely; if not, the next round shows it.
         let _ = kill_process(pid, Signal::KILL);
     }
     Ok(living.len())

@@ -66,7 +66,7 @@ pub fn run(spec: &Fork, context: &Context) -> Result<Outcome> {
         .set("elapsed_s", elapsed_s)
         .set("forks", spec.count as f64)
         .set("touched_bytes", program.touched() as f64);
-    usage.tell(&mut outcome);
+    usage.report(&mut outcome);
     Ok(outcome)
 }
 

@@ -1,7 +1,7 @@
-//! Times of the same event, again and again: a histogram of all of them and what is told about them.
+//! Times of the same event, again and again: a histogram of all of them and what is reported of them.
 //!
 //! HDR histogram (Tene): buckets of equal width within each power of two, here 1/1000 of the value
-//! or finer, from 1 ns to the longest time that is told apart, whatever is recorded.
+//! or finer, from 1 ns to the longest time that is distinguished, whatever is recorded.
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram as Hdr;
@@ -49,8 +49,8 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// Sets `NAME_min_ns` and so on, and the histogram NAME. What cannot be told of none is absent.
-    pub fn tell(&self, outcome: &mut Outcome, name: &str) {
+    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Of none, what has no value is absent.
+    pub fn report(&self, outcome: &mut Outcome, name: &str) {
         outcome.histograms.insert(name.to_owned(), self.buckets());
         if self.count() == 0 {
             return;
@@ -91,18 +91,18 @@ impl Latencies {
 mod tests {
     use super::*;
 
-    fn told(values: &[u64]) -> Outcome {
+    fn reported(values: &[u64]) -> Outcome {
         let mut latencies = Latencies::new(1_000_000_000).unwrap();
         values.iter().for_each(|&value| latencies.record(value));
         let mut outcome = Outcome::default();
-        latencies.tell(&mut outcome, "rtt");
+        latencies.report(&mut outcome, "rtt");
         outcome
     }
 
     #[test]
     fn quantiles_are_those_of_the_sorted_values() {
         let values: Vec<u64> = (1..=1000).map(|k| k * 977).collect();
-        let outcome = told(&values);
+        let outcome = reported(&values);
         for (name, expected) in [
             ("rtt_min_ns", 977.0),
             ("rtt_p50_ns", 500.0 * 977.0),
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_full_range_is_kept_apart() {
-        let outcome = told(&[1, 999_999_999]);
+        let outcome = reported(&[1, 999_999_999]);
         assert_eq!(outcome.histograms["rtt"].buckets.len(), 2);
         assert_eq!(outcome.values["rtt_min_ns"], 1.0);
         assert_eq!(outcome.values["rtt_max_ns"], 999_999_999.0);
@@ -147,13 +147,13 @@ mod tests {
             both.add(&part).unwrap();
         }
         let mut outcome = Outcome::default();
-        both.tell(&mut outcome, "rtt");
-        assert_eq!(outcome, told(&parts.concat()));
+        both.report(&mut outcome, "rtt");
+        assert_eq!(outcome, reported(&parts.concat()));
     }
 
     #[test]
     fn none_is_no_number() {
-        let outcome = told(&[]);
+        let outcome = reported(&[]);
         assert!(outcome.values.is_empty() && outcome.histograms["rtt"].buckets.is_empty());
     }
 }

@@ -37,7 +37,7 @@ pub use context::{Context, Outcome};
 
 /// What a plan can ask for; implemented for the plan's own type.
 pub trait WorkloadKind {
-    /// What its result tells.
+    /// What its result reports.
     const VALUES: &'static [Definition];
 
     /// Others need it to be ready, and it does nothing of its own.
@@ -47,7 +47,7 @@ pub trait WorkloadKind {
     /// stopped: neither its start nor its end is then in any counter.
     const PREPARES: bool = false;
 
-    /// Does the work, to its end or until it is told to stop.
+    /// Does the work, to its end or until it is asked to stop.
     ///
     /// # Errors
     /// It cannot be done as asked for, and why; then there are no values.
@@ -76,7 +76,7 @@ macro_rules! workloads {
             }
         }
 
-        /// What each workload's result tells, by its name in plans.
+        /// What each workload's result reports, by its name in plans.
         pub fn values() -> Vec<(String, &'static [Definition])> {
             vec![$($((
                 name_in_plans(stringify!($kind)),
@@ -132,7 +132,7 @@ fn name_in_plans(kind: &str) -> String {
     name
 }
 
-/// Executes one task to its end and tells how it went; a failure is a result too.
+/// Executes one task to its end and returns how it went; a failure is a result too.
 pub fn execute(task: &Task, context: &Context) -> TaskResult {
     let outcome = bind(task).and_then(|()| run(&task.workload, context));
     context.result(outcome)

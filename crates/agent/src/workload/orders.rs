@@ -1,4 +1,4 @@
-//! What a task's process is told once it works: the line `go`, to begin what it has prepared; the line `stop`,
+//! What a task's process hears once it works: the line `go`, to begin what it has prepared; the line `stop`,
 //! or the input's end. Other lines are passed over, and none is kept, however long.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ impl Orders {
         Orders(input)
     }
 
-    /// Returns when it is told to stop; `go` hears each time that it is told to go.
+    /// Returns when it is asked to stop; `go` hears each time that it is asked to go.
     pub fn await_stop(mut self, go: impl Fn()) {
         loop {
             match next(&mut self.0) {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told() {
+    fn who_waits_is_reported() {
         for last in [&b"stop\n"[..], b""] {
             let (orders, mut who) = orders();
             let gone = Arc::new(AtomicU32::new(0));

@@ -35,7 +35,7 @@ const WAITS: u8 = b'w';
 /// The same: what it listens to can come.
 const READY: u8 = b'r';
 
-/// Executes one task, told on standard input
+/// Executes one task, which it reads from standard input
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Descriptor to write a byte to when it waits for the task, and when a background task is ready
@@ -187,7 +187,7 @@ impl Ready {
     }
 }
 
-/// Starts the process of one task, and tells it what to do. It may be confined; a `command` then needs
+/// Starts the process of one task, and hands over what to do. It may be confined; a `command` then needs
 /// /proc where it is, by which it cleans up after itself.
 ///
 /// Standard error is this process's own: what comes there is not part of any result.
@@ -255,11 +255,11 @@ impl Child {
         Pid::from_child(&self.process)
     }
 
-    /// Tells it what to do, once.
+    /// Hands over what to do, once.
     pub fn assign(&mut self, assignment: &Assignment) -> Result<()> {
         let line = assignment.to_line()?;
         if let Some(input) = &mut self.input {
-            // A process that is gone already tells so by the end of its records.
+            // A process that is gone already shows so by the end of its records.
             let _ = input.write_all(&line);
         }
         Ok(())
@@ -273,7 +273,7 @@ impl Child {
     /// Has it begin with what it has prepared.
     pub fn go(&mut self) {
         if let Some(input) = &mut self.input {
-            // A process that is gone already tells so by the end of its records.
+            // A process that is gone already shows so by the end of its records.
             let _ = input.write_all(b"go\n");
         }
     }
@@ -294,7 +294,7 @@ impl Child {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Ends a process that was told nothing.
+    /// Ends a process that was given nothing to do.
     pub fn discard(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -45,7 +45,7 @@ impl WorkloadKind for Sleep {
     }
 }
 
-/// Sleeps and wakes until `duration_s` is over or it is told to stop; both are a good end.
+/// Sleeps and wakes until `duration_s` is over or it is asked to stop; both are a good end.
 pub fn run(spec: &Sleep, context: &Context) -> Result<Outcome> {
     check(spec)?;
     let cpus = own_cpus(spec.threads)?;
@@ -68,7 +68,7 @@ pub fn run(spec: &Sleep, context: &Context) -> Result<Outcome> {
 
 fn check(spec: &Sleep) -> Result<()> {
     let &Sleep { interval_s, duration_s, threads } = spec;
-    // A thread must notice within that time that it was told to stop.
+    // A thread must notice within that time that it was asked to stop.
     let (least, most) = (to_seconds(LEAST_INTERVAL_NS), to_seconds(STOP_NS));
     ensure!(
         (least..=most).contains(&interval_s),
@@ -139,7 +139,7 @@ fn sleep(
     Ok(slept)
 }
 
-/// When it woke; none when it was told to stop.
+/// When it woke; none when it was asked to stop.
 fn sleep_to(due: u64, context: &Context) -> Option<u64> {
     loop {
         if context.stopped() {
@@ -169,7 +169,7 @@ fn outcome(slept: &[Slept], duration_ns: u64, elapsed_s: f64) -> Result<Outcome>
         .set("elapsed_s", elapsed_s)
         .set("wakeups", all.count() as f64)
         .set("missed", slept.iter().map(|one| one.missed).sum::<u64>() as f64);
-    all.tell(&mut outcome, "wakeup");
+    all.report(&mut outcome, "wakeup");
     Ok(outcome)
 }
 
@@ -273,9 +273,9 @@ mod tests {
         let sleeper = std::thread::spawn(move || run(&spec(0.05, 60.0, 1), &context));
         std::thread::sleep(Duration::from_millis(100));
         stop.store(true, Ordering::Relaxed);
-        let told = Instant::now();
+        let asked = Instant::now();
         let values = sleeper.join().unwrap().unwrap().values;
-        assert!(told.elapsed() < Duration::from_secs(2));
+        assert!(asked.elapsed() < Duration::from_secs(2));
         assert!(values["elapsed_s"] < 5.0, "{values:?}");
     }
 

@@ -2,7 +2,7 @@
 //! O_SYNC. Its files are in memory, where such a call takes no time, and a reader should know.
 //!
 //! The kernel asks this process about each such call (seccomp's notification, seccomp_unotify(2)), and
-//! is told to go on with it. That costs the call microseconds, so it is for runs that are not counted.
+//! is asked to go on with it. That costs the call microseconds, so it is for runs that are not counted.
 //! Not seen: what io_uring(7) does, programs of 32 bits, and openat2(2), whose flags are in memory.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -109,14 +109,14 @@ fn answer(asked_by: &OwnedFd) -> bool {
         return matches!(error, Some(libc::ENOENT | libc::EINTR));
     }
     SEEN.fetch_add(1, Ordering::Relaxed);
-    let mut told = libc::seccomp_notif_resp {
+    let mut reported = libc::seccomp_notif_resp {
         id: asked.id,
         val: 0,
         error: 0,
         flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
     };
     // SAFETY: as above. That the caller is gone is no matter.
-    unsafe { libc::ioctl(asked_by.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut told) };
+    unsafe { libc::ioctl(asked_by.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut reported) };
     true
 }
 

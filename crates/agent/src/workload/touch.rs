@@ -9,7 +9,7 @@
 //!
 //! The order is the same in every run and on every platform. The cycle is laid in the order of the
 //! addresses, so that filling the working set is one pass over it: a shuffle would make as many
-//! random accesses before the counted ones, which a model of page walks cannot tell apart.
+//! random accesses before the counted ones, which a model of page walks cannot distinguish.
 
 pub mod alone;
 mod cycle;
@@ -93,7 +93,7 @@ pub fn work(spec: &Touch, context: &Context) -> Result<Worked> {
         .set("setup_s", setup_s)
         .set("setup_faults", setup_faults as f64)
         .set("memory_bytes", spec.memory as f64);
-    usage.tell(&mut outcome);
+    usage.report(&mut outcome);
     Ok(Worked { mapping, outcome })
 }
 

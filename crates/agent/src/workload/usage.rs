@@ -68,7 +68,7 @@ impl Usage {
     }
 
     /// Into the values that every workload calls the same.
-    pub fn tell(&self, outcome: &mut Outcome) {
+    pub fn report(&self, outcome: &mut Outcome) {
         outcome
             .set("user_s", self.user_s())
             .set("system_s", self.system_s())

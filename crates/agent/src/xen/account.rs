@@ -216,7 +216,7 @@ fn call(op: u64, arguments: [u64; 5]) -> Result<()> {
     // SAFETY: `call` lives until the ioctl returns.
     if unsafe { libc::ioctl(privcmd.as_raw_fd(), HYPERCALL, &raw const call) } < 0 {
         return Err(io::Error::last_os_error()).context(
-            "the hypervisor does not tell of domains (this agent speaks the interface of Xen 4.17)",
+            "the hypervisor does not report domains (this agent speaks the interface of Xen 4.17)",
         );
     }
     Ok(())

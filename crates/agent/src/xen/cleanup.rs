@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_that_cannot_be_put_back_is_told_and_guests_are_destroyed_all_the_same() {
+    fn a_weight_that_cannot_be_put_back_is_reported_and_guests_are_destroyed_all_the_same() {
         let mut host = guests();
         host.weights.insert(DEAD.to_owned(), Err("xl failed"));
         let error = clear(&mut host, &Scope::named(DEAD)).unwrap_err().to_string();

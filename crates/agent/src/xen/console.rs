@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_told_from_what_is_printed() {
+    fn records_are_reported_from_what_is_printed() {
         let input = b"[    0.1] Linux\r\n{\"record\":\"hello\"}\n\r\nhypertare: oh\n{\"record\":\"done\"}\n";
         let (records, printed) = sort(input);
         assert_eq!(records, "{\"record\":\"hello\"}\n{\"record\":\"done\"}\n");

@@ -14,8 +14,8 @@ use hypertare_plan::{
 };
 
 use super::account::State;
-use super::kit::Kit;
 use super::store::Store;
+use super::toolstack::XenToolstack;
 use super::vif::Joint;
 use super::{account, cleanup, console, scheduler, tools, vif};
 use crate::vmm::initramfs::concatenate;
@@ -39,21 +39,26 @@ impl Domain {
     ///
     /// # Errors
     /// What the plan asks for cannot be had, or `xl` says no.
-    pub fn create(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<Self> {
-        check(plan, &kit.script)?;
-        let directory = &kit.directory;
+    pub fn create(
+        node: &Node,
+        plan: &Plan,
+        bench: &Bench,
+        toolstack: &XenToolstack,
+    ) -> Result<Self> {
+        check(plan, &toolstack.script)?;
+        let directory = &toolstack.directory;
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
-        let name = kit.name(&node.name);
+        let name = toolstack.name(&node.name);
         let configuration = directory.join(format!("{name}.cfg"));
         let archive = Archive::of(&plan.initramfs)?;
-        fs::write(&configuration, text(node, plan, &archive.path, bench, kit)?)
+        fs::write(&configuration, text(node, plan, &archive.path, bench, toolstack)?)
             .with_context(|| format!("writing {}", configuration.display()))?;
         // From here on it is destroyed, however far its making came.
         let mut domain = Domain { id: 0, name, joints: Vec::new(), tsc: plan.tsc, configuration };
         let file = domain.configuration.to_string_lossy();
         // -e: no process is left behind that waits for the domain's end; that is done here.
         tools::run("xl", &["create", "-e", "-q", &file], CREATE_LIMIT).map_err(
-            |error| match reason(&format!("{error:#}"), plan, &kit.script) {
+            |error| match reason(&format!("{error:#}"), plan, &toolstack.script) {
                 Some(reason) => error.context(reason),
                 None => error,
             },
@@ -213,12 +218,19 @@ fn check(plan: &Plan, script: &Path) -> Result<()> {
 }
 
 /// The configuration, in the form of xl.cfg(5).
-fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench, kit: &Kit) -> Result<String> {
-    let vifs = node.interfaces.iter().map(|interface| vif_text(bench, interface, &kit.script));
+fn text(
+    node: &Node,
+    plan: &Plan,
+    ramdisk: &Path,
+    bench: &Bench,
+    toolstack: &XenToolstack,
+) -> Result<String> {
+    let vifs =
+        node.interfaces.iter().map(|interface| vif_text(bench, interface, &toolstack.script));
     let vifs = vifs.collect::<Result<Vec<String>>>()?;
     let mut text = String::new();
     let mut line = |key: &str, value: String| writeln!(text, "{key} = {value}");
-    line("name", quoted(&kit.name(&node.name))?)?;
+    line("name", quoted(&toolstack.name(&node.name))?)?;
     line("type", quoted("pv")?)?;
     line("kernel", quoted(&plan.kernel.to_string_lossy())?)?;
     line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
@@ -337,7 +349,8 @@ mod tests {
 
     #[test]
     fn the_configuration_says_what_the_plan_does() {
-        let text = text(&node(), &plan(), ramdisk(), &bench(), &Kit::of_own_machine()).unwrap();
+        let text =
+            text(&node(), &plan(), ramdisk(), &bench(), &XenToolstack::of_own_machine()).unwrap();
         for line in [
             "name = \"guest1\"",
             "type = \"pv\"",
@@ -357,9 +370,10 @@ mod tests {
 
     #[test]
     fn the_counter_is_read_as_the_plan_says() {
-        let kit = Kit::of_own_machine();
+        let toolstack = XenToolstack::of_own_machine();
         for (tsc, word) in [(TscMode::Emulate, "always_emulate"), (TscMode::Default, "default")] {
-            let text = text(&node(), &Plan { tsc, ..plan() }, ramdisk(), &bench(), &kit).unwrap();
+            let text =
+                text(&node(), &Plan { tsc, ..plan() }, ramdisk(), &bench(), &toolstack).unwrap();
             assert!(text.contains(&format!("tsc_mode = \"{word}\"")), "{text}");
         }
     }
@@ -378,13 +392,14 @@ mod tests {
     fn an_interface_that_is_routed_has_no_bridge() {
         let mut bench = bench();
         bench.links[0].kind = LinkKind::Route;
-        let kit = Kit::of_own_machine();
-        let text = text(&node(), &plan(), ramdisk(), &bench, &kit).unwrap();
+        let toolstack = XenToolstack::of_own_machine();
+        let text = text(&node(), &plan(), ramdisk(), &bench, &toolstack).unwrap();
         let words = "mac=52:54:00:01:02:03,ip=10.77.0.3,gatewaydev=br0,mtu=1400,script=/xen/vif";
         assert!(text.contains(words) && !text.contains("bridge="), "{text}");
         let mut node = node();
         node.interfaces[0].address = "fd00::3/64".into();
-        let error = self::text(&node, &plan(), ramdisk(), &bench, &kit).unwrap_err().to_string();
+        let error =
+            self::text(&node, &plan(), ramdisk(), &bench, &toolstack).unwrap_err().to_string();
         assert!(error.contains("no IPv4 address"), "{error}");
     }
 
@@ -392,16 +407,16 @@ mod tests {
     fn what_would_end_a_string_is_refused() {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
-        let kit = Kit::of_own_machine();
-        let error = text(&node(), &plan, ramdisk(), &bench(), &kit).unwrap_err().to_string();
+        let toolstack = XenToolstack::of_own_machine();
+        let error = text(&node(), &plan, ramdisk(), &bench(), &toolstack).unwrap_err().to_string();
         assert!(error.contains("cannot"), "{error}");
         let mut node = node();
         node.interfaces[0].mac = None;
-        assert!(text(&node, &self::plan(), ramdisk(), &bench(), &kit).is_err());
+        assert!(text(&node, &self::plan(), ramdisk(), &bench(), &toolstack).is_err());
     }
 
     #[test]
-    fn what_xl_says_is_told_in_words() {
+    fn what_xl_says_is_reported_in_words() {
         let script = Path::new("/xen/vif");
         let reason = |said: &str| reason(said, &plan(), script).unwrap_or_default();
         assert!(reason("xc_dom_find_loader: no loader found").contains("kernel /xen/kernel"));

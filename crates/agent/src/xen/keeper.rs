@@ -10,7 +10,7 @@
 //!   domain's weight back;
 //! - before all that does the same for runs that were killed together with their keepers.
 //!
-//! Whose a guest is its name tells ([`kit`](super::kit)). No other one is touched.
+//! A guest's name says whose it is ([`toolstack`](super::toolstack)). No other one is touched.
 //!
 //! [`script`]: super::vif
 
@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::store::Store;
-use super::{Role, account, cleanup, journal, kit, role};
+use super::{Role, account, cleanup, journal, role, toolstack};
 use crate::net::{Changes, Links, Namespace};
 use crate::process::cgroup::{self, Scope};
 use crate::process::spawn::{Child, Ended, Spawn};
@@ -167,7 +167,7 @@ impl Watch {
         std::mem::forget(signals::signal_descriptor()?);
         namespaces::make_private()?;
         namespaces::mount_scratch()?;
-        kit::write_script(&namespaces::scratch("xen")?)?;
+        toolstack::write_script(&namespaces::scratch("xen")?)?;
         let mut store = Store::open()?;
         cleanup::sweep(&mut store, cgroup::is_alive).context(
             "what an earlier run has left cannot be removed, and would be part of what is weighed",

@@ -2,9 +2,9 @@
 //!
 //! - in dom0: [`control`] starts what Xen's tools need once the machine has booted; [`domain`] makes
 //!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
-//!   its bridge; [`scheduler`] sets weights; [`placement`] tells what runs on which CPU; [`account`] asks the hypervisor for CPU time and whether
-//!   a guest runs; [`store`] tells when to ask that.
-//! - on a user's host: [`kit`] names a run's guests after it, [`keeper`] does for them what cannot be
+//!   its bridge; [`scheduler`] sets weights; [`placement`] reports what runs on which CPU; [`account`] asks the hypervisor for CPU time and whether
+//!   a guest runs; [`store`] reports when to ask that.
+//! - on a user's host: [`toolstack`] names a run's guests after it, [`keeper`] does for them what cannot be
 //!   done in a sandbox, [`cleanup`] removes what they leave, [`journal`] notes what is to be put back.
 //! - in a guest: [`console`] is the way in and out. A PV guest has no virtio; its console is a ring
 //!   shared with dom0, where xenconsoled makes a terminal of it.
@@ -18,11 +18,11 @@ pub mod control;
 pub mod domain;
 pub mod journal;
 pub mod keeper;
-pub mod kit;
 pub mod placement;
 pub mod scheduler;
 pub mod store;
 pub mod tools;
+pub mod toolstack;
 pub mod vif;
 
 pub use crate::process::under_xen::{Role, role};
@@ -38,7 +38,7 @@ pub const DRIVER_DOMAIN: u32 = 0;
 /// The hypervisor's, for example `Xen 4.17.7`.
 ///
 /// # Errors
-/// sysfs does not tell it.
+/// sysfs does not report it.
 pub fn version() -> Result<String> {
     let read = |part: &str| {
         let path = Path::new("/sys/hypervisor/version").join(part);

@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The driver domain's, asked for once: nobody changes them while a bench stands.
 ///
 /// # Errors
-/// `xl` does not tell it.
+/// `xl` does not report it.
 pub fn of_driver() -> Result<VirtualCpus> {
     static KNOWN: OnceLock<VirtualCpus> = OnceLock::new();
     if let Some(known) = KNOWN.get() {
@@ -26,10 +26,10 @@ pub fn of_driver() -> Result<VirtualCpus> {
 }
 
 /// # Errors
-/// `xl` does not tell it.
+/// `xl` does not report it.
 pub fn of(domain: &str) -> Result<VirtualCpus> {
     let table = tools::run("xl", &["vcpu-list", domain], LIMIT)?;
-    read(&table, domain).with_context(|| format!("xl vcpu-list tells of {domain}: {table}"))
+    read(&table, domain).with_context(|| format!("xl vcpu-list reports {domain}: {table}"))
 }
 
 /// Where no CPUs are asked for, those will do that the host gives its guests (vm.cpumask in xl.conf(5),
@@ -90,13 +90,13 @@ mod tests {
 
     const HEAD: &str = "Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n";
 
-    fn told(rows: &[&str]) -> String {
+    fn reported(rows: &[&str]) -> String {
         HEAD.to_owned() + &rows.join("\n")
     }
 
     #[test]
     fn the_table_of_xl() {
-        let table = told(&[
+        let table = reported(&[
             "Domain-0                             0     0    0   -b-      10.2  0 / all",
             "Domain-0                             0     1    1   r--       9.1  1 / all",
             "guest1                               1     0    2   -b-       0.4  2-3 / all",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn another_placement_is_told_beside_what_was_asked_for() {
+    fn another_placement_is_reported_beside_what_was_asked_for() {
         let found = VirtualCpus { count: 2, on: vec![] };
         assert!(require("guest1", &found, &found).is_ok());
         let masked = VirtualCpus { count: 2, on: vec![4, 5] };

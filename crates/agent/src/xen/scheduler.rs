@@ -20,7 +20,7 @@ pub const DRIVER_DOMAIN: &str = "Domain-0";
 /// The one that the machine was booted with, asked for once: a run of `xl` takes its time.
 ///
 /// # Errors
-/// `xl` does not tell it, or it has no weights.
+/// `xl` does not report it, or it has no weights.
 pub fn of_machine() -> Result<Scheduler> {
     static KNOWN: OnceLock<Scheduler> = OnceLock::new();
     if let Some(&known) = KNOWN.get() {
@@ -31,7 +31,7 @@ pub fn of_machine() -> Result<Scheduler> {
 
 fn ask() -> Result<Scheduler> {
     let info = tools::run("xl", &["info"], LIMIT)?;
-    match value(&info, "xen_scheduler").context("xl does not tell the scheduler")? {
+    match value(&info, "xen_scheduler").context("xl does not report the scheduler")? {
         "credit" => Ok(Scheduler::Credit),
         "credit2" => Ok(Scheduler::Credit2),
         other => bail!("the scheduler {other} has no weights; boot Xen with sched=credit"),

@@ -92,12 +92,12 @@ impl<S: Read + Write> Store<S> {
     }
 }
 
-/// Tells of ends of domains, of whichever.
+/// Reports ends of domains, of whichever.
 pub struct Ends<S>(S);
 
 impl Ends<UnixStream> {
     /// # Errors
-    /// The store's daemon does not run here, or will not tell.
+    /// The store's daemon does not run here, or will not report.
     pub fn watch() -> Result<Self> {
         Ends::of(connect()?)
     }
@@ -153,7 +153,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A store that works, and holds what it is told.
+    /// A store that works, and holds what it is given.
     pub fn in_memory(holds: &[(&str, &str)]) -> Store<UnixStream> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let held = holds.iter().map(|&(path, value)| (path.to_owned(), value.to_owned()));
@@ -196,7 +196,7 @@ pub mod tests {
     }
 
     #[test]
-    fn every_message_is_one_end_and_an_error_is_told() {
+    fn every_message_is_one_end_and_an_error_is_reported() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut ends = Ends::of(ours).unwrap();
         let mut request = vec![0; 16 + 19];
@@ -255,7 +255,7 @@ pub mod tests {
     }
 
     #[test]
-    fn domains_without_a_name_are_on_their_way_and_not_told() {
+    fn domains_without_a_name_are_on_their_way_and_not_reported() {
         let answers: [(u32, &[u8]); 4] =
             [(LIST, b"0\x007\x008\0"), (READ, b"Domain-0"), (ERROR, b"ENOENT\0"), (READ, b"mail")];
         let (found, _) = asked(&answers, Store::domains);

@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// What Xen's tools run when a guest's interface comes or goes
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The script, as its interpreter is told
+    /// The script, as its interpreter takes it
     #[arg(hide = true)]
     script: String,
     /// `online`, `offline`, `add` or `remove`
@@ -39,7 +39,7 @@ pub struct Arguments {
 
 /// # Errors
 /// The environment is not that of a hotplug script, or the interface cannot be joined. The tools read
-/// the reason from the store, and `xl create` tells it.
+/// the reason from the store, and `xl create` reports it.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.what != "online" {
         return Ok(());
@@ -193,11 +193,11 @@ mod tests {
     fn who_waits_in_vain_for_an_interface_hears_what_its_keeper_noted() {
         let name = ("/local/domain/7/name", "hypertare-7-99.xen1");
         let noted = ("/tool/hypertare/hypertare-7-99/trouble", "the keeper cannot: it is silent");
-        let told = |holds: &[(&str, &str)]| {
+        let reported = |holds: &[(&str, &str)]| {
             format!("{:#}", explain(Error::msg("nobody came"), "vif7.0", &mut in_memory(holds)))
         };
-        assert_eq!(told(&[name, noted]), "the keeper cannot: it is silent: nobody came");
-        assert_eq!(told(&[name]), "nobody came");
-        assert_eq!(told(&[("/local/domain/7/name", "xen1"), noted]), "nobody came");
+        assert_eq!(reported(&[name, noted]), "the keeper cannot: it is silent: nobody came");
+        assert_eq!(reported(&[name]), "nobody came");
+        assert_eq!(reported(&[("/local/domain/7/name", "xen1"), noted]), "nobody came");
     }
 }

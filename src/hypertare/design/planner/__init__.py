@@ -4,16 +4,16 @@ from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
 from hypertare.design.planner.bench import make_bench
 from hypertare.design.planner.knobs import warnings
 from hypertare.design.planner.limits import expected_seconds
-from hypertare.design.planner.nodes import boot_limit_s
-from hypertare.design.planner.pairs import pairs
-from hypertare.design.planner.surroundings import (
+from hypertare.design.planner.machine_resources import (
     Capacity,
     Chance,
     Likeness,
-    Surroundings,
+    MachineResources,
     files_memory,
     sut_cpus,
 )
+from hypertare.design.planner.nodes import boot_limit_s
+from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.trial import make_trial
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "Capacity",
     "Chance",
     "Likeness",
-    "Surroundings",
+    "MachineResources",
     "boot_limit_s",
     "expected_seconds",
     "files_memory",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypertare.design import routers
 from hypertare.design.design import Variant
-from hypertare.design.planner.surroundings import Surroundings
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.routers import Network
 from hypertare.protocol import plan
 from hypertare.study import MOST_GUESTS, Study
@@ -51,7 +51,7 @@ def with_prefix(address: str, study: Study) -> str:
 
 
 def mac_of(
-    variant: Variant, rank: int, study: Study, on: Surroundings, index: int | None = None
+    variant: Variant, rank: int, study: Study, on: MachineResources, index: int | None = None
 ) -> str | None:
     """Of a node under test, or of one like it at another `index`, where that is not up to the machine: a
     PC's NICs are all made for the bench, elsewhere those of guests are."""
@@ -70,7 +70,7 @@ def model_of(variant: Variant, nic: plan.NicModel, study: Study) -> plan.NicMode
     return nic if variant.kind.nic == "modelled" else None
 
 
-def router_nic(study: Study, variant: Variant, side: Network, on: Surroundings) -> routers.Nic:
+def router_nic(study: Study, variant: Variant, side: Network, on: MachineResources) -> routers.Nic:
     """The baseline's interfaces are all on one node, the others' are two on each."""
     name = f"eth{side.index}"
     if variant.kind.is_host:

@@ -8,14 +8,16 @@ from hypertare.design.design import Plot
 from hypertare.design.planner.hosts import hosts
 from hypertare.design.planner.knobs import has_weights
 from hypertare.design.planner.links import make_links
+from hypertare.design.planner.machine_resources import MachineResources, files_memory
 from hypertare.design.planner.nodes import cpu_that_polls, host_of_guests
 from hypertare.design.planner.routed import routed, routed_links
-from hypertare.design.planner.surroundings import Surroundings, files_memory
 from hypertare.protocol import plan
 from hypertare.study import Study
 
 
-def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundings) -> plan.Bench:
+def make_bench(
+    study: Study, plot: Plot, cells: dict[str, Study], on: MachineResources
+) -> plan.Bench:
     """The bench of a plot.
 
     Args:
@@ -39,7 +41,7 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     )
 
 
-def way(study: Study, plot: Plot, on: Surroundings) -> list[plan.Link]:
+def way(study: Study, plot: Plot, on: MachineResources) -> list[plan.Link]:
     """The links of a plot's bench that packets of its workloads take."""
     if not study.needs_network:
         return []
@@ -47,7 +49,7 @@ def way(study: Study, plot: Plot, on: Surroundings) -> list[plan.Link]:
     return links(study, host_of_guests(study, plot), on)
 
 
-def _files(study: Study, on: Surroundings) -> plan.Files | None:
+def _files(study: Study, on: MachineResources) -> plan.Files | None:
     """What commands work on."""
     if not study.needs_files or on.workdir is None:
         return None

@@ -22,6 +22,7 @@ from hypertare.design.planner.addresses import (
     with_prefix,
 )
 from hypertare.design.planner.links import is_switched, make_links, routes_guests
+from hypertare.design.planner.machine_resources import MachineResources, peer_cpus
 from hypertare.design.planner.nodes import (
     cpus_of,
     cpus_of_peer,
@@ -30,7 +31,6 @@ from hypertare.design.planner.nodes import (
     kind_of,
     peer_kind,
 )
-from hypertare.design.planner.surroundings import Surroundings, peer_cpus
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -38,7 +38,11 @@ from hypertare.study.given import PEER as GIVEN_PEER
 
 
 def hosts(
-    study: Study, plot: Plot, cells: dict[str, Study], files: plan.Files | None, on: Surroundings
+    study: Study,
+    plot: Plot,
+    cells: dict[str, Study],
+    files: plan.Files | None,
+    on: MachineResources,
 ) -> tuple[list[plan.Node], list[plan.Link]]:
     """Their nodes and links; without a network they stand alone."""
     under = host_of_guests(study, plot)
@@ -70,7 +74,7 @@ def _files_of_peers(study: Study, files: plan.Files | None) -> plan.Files | None
     return files.model_copy(update={"devices": ()})
 
 
-def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
+def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
     """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
     if not routes_guests(study, under):
         return plan.Node(name=HOST, kind=plan.Host())
@@ -86,7 +90,7 @@ def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
 
 
 def _interfaces(
-    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: Surroundings
+    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: MachineResources
 ) -> tuple[plan.Interface, ...]:
     """Guests have a NIC, and so has every node of an emulated machine."""
     if not study.needs_network or not variant.kind.is_made:
@@ -100,7 +104,7 @@ def _interface(
     nic: plan.NicModel,
     variant: Variant,
     rank: int,
-    on: Surroundings,
+    on: MachineResources,
     name: str,
     index: int,
 ) -> plan.Interface:
@@ -114,7 +118,7 @@ def _interface(
 
 
 def like(
-    variant: Variant, rank: int, study: Study, under: PcClass | None, on: Surroundings
+    variant: Variant, rank: int, study: Study, under: PcClass | None, on: MachineResources
 ) -> plan.Node:
     """What is made beside a system under test and is what that is; a baseline's has the network of its
     machine.
@@ -133,7 +137,9 @@ def like(
     )
 
 
-def _peers_of_given(plot: Plot, cells: dict[str, Study], on: Surroundings) -> Iterator[plan.Node]:
+def _peers_of_given(
+    plot: Plot, cells: dict[str, Study], on: MachineResources
+) -> Iterator[plan.Node]:
     """On this host's own network, or machines that were given, too."""
     for variant in plot.variants:
         if variant.kind.is_made:
@@ -151,7 +157,7 @@ def _peers(
     link: plan.Link,
     under: PcClass | None,
     files: plan.Files | None,
-    on: Surroundings,
+    on: MachineResources,
 ) -> Iterator[plan.Node]:
     """One for each that works at once."""
     # The far bridge's NIC has the address that a single peer's would have.

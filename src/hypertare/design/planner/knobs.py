@@ -7,9 +7,9 @@ from typing import Any
 
 from hypertare.design.design import Variant
 from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import OF_DATAPATH, datapath_of
 from hypertare.design.planner.pairs import nodes_of
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.knobs.knob import KnobKind, Place, Target
 from hypertare.knobs.registry import KINDS, Knobs
 from hypertare.platforms.guest_settings import BESIDE_GUESTS
@@ -36,19 +36,19 @@ def knob_settings(
     knobs = _with_mtu(study)
     given = [kind for kind in knobs.given() if own_machine or not kind.for_own_machines]
     settings = [
-        plan.KnobSetting(node=target.node, knob=told)
+        plan.KnobSetting(node=target.node, knob=knob)
         for place in _PLACES
         for target in _targets(place, study, variant, working, links)
         for kind in given
         if kind.place == place
-        for told in kind.told(knobs.level(kind), target)
+        for knob in kind.for_agent(knobs.level(kind), target)
     ]
     # What is of a node and not of its interface is set once.
     return list({repr(setting): setting for setting in settings}.values())
 
 
 def _with_mtu(study: Study) -> Knobs:
-    """A bench that is made for a larger MTU has it until it is told another."""
+    """A bench that is made for a larger MTU has it until a knob sets another."""
     knobs = study.knobs
     if knobs.mtu is None and study.largest_mtu > study.bench.mtu:
         return knobs.model_copy(update={"mtu": study.bench.mtu})
@@ -138,12 +138,12 @@ def _is_asked(study: Study, kind: KnobKind[Any]) -> bool:
     return study.knobs.level(kind) is not None or f"knobs.{kind.name}" in study.all_factors
 
 
-def warnings(study: Study, on: Surroundings) -> list[str]:
+def warnings(study: Study, on: MachineResources) -> list[str]:
     """What of the study does not reach every platform, or is not what it may seem."""
     return [*_unlike_the_users(study, on), *_shared_sidecore(study, on), *_out_of_reach(study)]
 
 
-def _unlike_the_users(study: Study, on: Surroundings) -> list[str]:
+def _unlike_the_users(study: Study, on: MachineResources) -> list[str]:
     """How guests of this host differ from those that people have. A study that varies it knows."""
     if not study.machine_kind.is_sandboxed or not study.needs_network:
         return []
@@ -153,7 +153,7 @@ def _unlike_the_users(study: Study, on: Surroundings) -> list[str]:
     return [text for text in unlike if text is not None]
 
 
-def _shared_sidecore(study: Study, on: Surroundings) -> list[str]:
+def _shared_sidecore(study: Study, on: MachineResources) -> list[str]:
     """A core that polls needs a CPU that nobody else has: beside the guests' and the peers'. An emulated
     machine has it.
     """

@@ -18,7 +18,7 @@ def settling_s(working: Sequence[Pair]) -> float:
 
 
 def expected_seconds(settings: WorkloadSettings) -> float | None:
-    """How long a workload is asked to take; none if only a trial can tell."""
+    """How long a workload is asked to take; none if only a trial can show it."""
     return settings.expected_s
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.design.planner.addresses import FAR_INDEX, HOST_INDEX, LINK, PEER_INDEX, WIRE
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import are_guests
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -18,7 +18,7 @@ def routes_guests(study: Study, under: PcClass | None) -> bool:
     return has_driver and study.bench.driver == "route" and study.needs_network
 
 
-def make_links(study: Study, under: PcClass | None, on: Surroundings) -> list[plan.Link]:
+def make_links(study: Study, under: PcClass | None, on: MachineResources) -> list[plan.Link]:
     """The link of the systems under test, and that of their peers last, where it is another.
 
     The PC's own NIC, which is the baseline's, is a port of the host's bridge, or guests are routed to
@@ -36,7 +36,7 @@ def make_links(study: Study, under: PcClass | None, on: Surroundings) -> list[pl
 
 
 def line_between(
-    study: Study, near: str, far: str, rank: int, under: PcClass | None, on: Surroundings
+    study: Study, near: str, far: str, rank: int, under: PcClass | None, on: MachineResources
 ) -> Iterator[plan.Link]:
     """The link of the systems under test and that of their peers, which have one line between them.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hypertare.design.design import Plot, Variant
-from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
+from hypertare.design.planner.machine_resources import MachineResources, peer_cpus, sut_cpus
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.platforms.guest_settings import BESIDE_GUESTS, WITH_DATAPATH
 from hypertare.platforms.pc_class import PcClass
@@ -26,7 +26,7 @@ def is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
 
 
 def cpus_of(
-    variant: Variant, study: Study, under: PcClass | None, on: Surroundings
+    variant: Variant, study: Study, under: PcClass | None, on: MachineResources
 ) -> tuple[int, ...]:
     """The CPUs that a system under test is bound to."""
     if not variant.kind.is_made:
@@ -44,7 +44,7 @@ def cpus_under_test(study: Study, under: PcClass | None) -> int:
 
 
 def cpu_that_polls(
-    plot: Plot, cells: Mapping[str, Study], study: Study, on: Surroundings
+    plot: Plot, cells: Mapping[str, Study], study: Study, on: MachineResources
 ) -> int | None:
     """The CPU of a core that polls for guests of the bench: the one before the last, which are the guests';
     the peers have those before it. None where there is no such core, or no CPU that it had for itself.
@@ -68,7 +68,7 @@ def host_of_guests(study: Study, plot: Plot) -> PcClass | None:
     return next((kind for kind in kinds if kind.has_guests), None)
 
 
-def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind:
+def kind_of(platform: Platform, study: Study, on: MachineResources) -> plan.NodeKind:
     """What a node of a platform is in a plan."""
     return platform.node(
         NodeInputs(
@@ -99,12 +99,12 @@ def disk_of(study: Study, variant: Variant) -> plan.Disk | None:
     )
 
 
-def accelerator_of(study: Study, on: Surroundings) -> plan.Accelerator:
+def accelerator_of(study: Study, on: MachineResources) -> plan.Accelerator:
     """What runs guests of this host."""
     return on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
 
 
-def datapath_of(study: Study, on: Surroundings) -> plan.Datapath:
+def datapath_of(study: Study, on: MachineResources) -> plan.Datapath:
     """What moves the packets of a guest's virtio-net. `auto` is what libvirt does with its guests: vhost
     for those of KVM, where this host has it. On an emulated machine it is QEMU, as in all that was
     measured there before there was a choice: a study that asks for another says so.
@@ -117,7 +117,7 @@ def datapath_of(study: Study, on: Surroundings) -> plan.Datapath:
     return "vhost" if can and is_usual else "qemu"
 
 
-def _boots_from(platform: Platform, study: Study, on: Surroundings) -> tuple[Path, Path] | None:
+def _boots_from(platform: Platform, study: Study, on: MachineResources) -> tuple[Path, Path] | None:
     """An emulated machine has what its guests boot from in its own initramfs."""
     if platform.image is None:
         return None
@@ -127,7 +127,7 @@ def _boots_from(platform: Platform, study: Study, on: Surroundings) -> tuple[Pat
     return image.kernel, image.initramfs
 
 
-def peer_kind(study: Study, under: PcClass | None, on: Surroundings) -> plan.NodeKind:
+def peer_kind(study: Study, under: PcClass | None, on: MachineResources) -> plan.NodeKind:
     """What the others are that a system under test speaks with."""
     if not are_guests(study, under):
         return plan.Container()
@@ -135,7 +135,7 @@ def peer_kind(study: Study, under: PcClass | None, on: Surroundings) -> plan.Nod
     return kind_of(platform, study, on)
 
 
-def cpus_of_peer(study: Study, under: PcClass | None, on: Surroundings) -> tuple[int, ...]:
+def cpus_of_peer(study: Study, under: PcClass | None, on: MachineResources) -> tuple[int, ...]:
     """What the system under test leaves; of peers that are guests, what all guests have."""
     if under is None or on.polling is not None:
         return peer_cpus(cpus_under_test(study, under), on)

@@ -16,13 +16,13 @@ from hypertare.design.planner.addresses import (
     peer_of_given,
     router_nic,
 )
-from hypertare.design.planner.surroundings import Surroundings
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.routers import networks
 from hypertare.study import Study
 from hypertare.workloads.pair import End, Pair
 
 
-def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
+def pairs(study: Study, variant: Variant, on: MachineResources) -> list[Pair]:
     """Those that work at once in a trial: the first of the bench. A baseline's node is in every one."""
     count = study.sut.guests
     own = variant.nodes * count if variant.kind.is_host else variant.nodes
@@ -45,7 +45,9 @@ def nodes_of(working: Sequence[Pair]) -> list[str]:
 _Ends = tuple[End, End, tuple[str, ...]]
 
 
-def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
+def _direct_ends(
+    study: Study, variant: Variant, rank: int, node: str, on: MachineResources
+) -> _Ends:
     machine = None if variant.kind.is_made else study.given_machine
     if machine is not None and machine.address is not None:
         far_address = on.peers_of_given.get(machine.address, "")
@@ -62,7 +64,9 @@ def _interface(study: Study, variant: Variant, node: str) -> str:
     return LINK if driver else interface_of(node, study)
 
 
-def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
+def _routed_ends(
+    study: Study, variant: Variant, rank: int, node: str, on: MachineResources
+) -> _Ends:
     sides = networks(rank + 1, variant.index)
     near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
     shared = variant.kind.is_host and study.bench.line_rate is not None

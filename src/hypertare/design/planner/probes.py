@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypertare.design import routers
 from hypertare.design.design import Plot, Variant, numbered
 from hypertare.design.planner.addresses import HOST, PEER
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import OF_DATAPATH, accelerator_of, datapath_of
 from hypertare.design.planner.pairs import nodes_of
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.platforms.guest_settings import OUR_DATAPATHS
 from hypertare.platforms.registry import has_own
 from hypertare.probes.probe import Place, ProbeKind
@@ -25,7 +25,7 @@ def probes_of(
     plot: Plot,
     working: Sequence[Pair],
     own_machine: bool,
-    on: Surroundings,
+    on: MachineResources,
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
     wanted = [kind for kind in KINDS if _is_wanted(kind, study)]
@@ -88,11 +88,11 @@ def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
     return found
 
 
-def _is_served(study: Study, variant: Variant, on: Surroundings) -> bool:
+def _is_served(study: Study, variant: Variant, on: MachineResources) -> bool:
     """Whether a process of ours moves the packets of the nodes under test."""
     return has_own(variant.kind, OF_DATAPATH) and datapath_of(study, on) in OUR_DATAPATHS
 
 
-def _under_kvm(study: Study, on: Surroundings) -> bool:
+def _under_kvm(study: Study, on: MachineResources) -> bool:
     """Whether guests are KVM's."""
     return study.machine_kind.guests_have_kvm or accelerator_of(study, on) == "kvm"

@@ -16,6 +16,7 @@ from hypertare.design.planner.addresses import (
     router_nic,
 )
 from hypertare.design.planner.links import line_between, plain_link
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import (
     are_guests,
     cpus_of,
@@ -24,7 +25,6 @@ from hypertare.design.planner.nodes import (
     kind_of,
     peer_kind,
 )
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.routers import Network, networks
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
@@ -32,7 +32,11 @@ from hypertare.study import Study
 
 
 def routed(
-    study: Study, plot: Plot, cells: dict[str, Study], files: plan.Files | None, on: Surroundings
+    study: Study,
+    plot: Plot,
+    cells: dict[str, Study],
+    files: plan.Files | None,
+    on: MachineResources,
 ) -> tuple[list[plan.Node], list[plan.Link]]:
     """Their nodes and links."""
     under = host_of_guests(study, plot)
@@ -63,7 +67,7 @@ def routed(
     return nodes, [*links, *_cores(study, nodes, ways, under)]
 
 
-def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node], plan.Node]:
+def _learning(study: Study, plot: Plot, on: MachineResources) -> Callable[[plan.Node], plan.Node]:
     """What makes routers that learn by OSPF of those that do. The baseline's one node knows every
     network already.
     """
@@ -108,7 +112,7 @@ def _cores(
 
 
 def _routed_end(
-    study: Study, side: Network, ways: Sequence[int], under: PcClass | None, on: Surroundings
+    study: Study, side: Network, ways: Sequence[int], under: PcClass | None, on: MachineResources
 ) -> plan.Node:
     own_nics = study.machine_kind.boots_whole_pcs
     mac = on.chance.mac(PEER_INDEX, side.rank) if own_nics else None
@@ -123,7 +127,7 @@ def _routed_end(
     )
 
 
-def routed_links(study: Study, under: PcClass | None, on: Surroundings) -> list[plan.Link]:
+def routed_links(study: Study, under: PcClass | None, on: MachineResources) -> list[plan.Link]:
     """Those that the packets of ends take."""
     if study.bench.line_rate is not None:
         return list(_shared_lines(study, under, on))
@@ -131,7 +135,7 @@ def routed_links(study: Study, under: PcClass | None, on: Surroundings) -> list[
 
 
 def _own_links(
-    study: Study, under: PcClass | None, count: int, on: Surroundings
+    study: Study, under: PcClass | None, count: int, on: MachineResources
 ) -> Iterator[plan.Link]:
     """Two for each router, on which nobody else is. Under a hypervisor each is a bridge with a NIC of
     the PC, and what is beyond that: a hub, or for ends that are guests one more such bridge.
@@ -153,7 +157,7 @@ def _own_links(
             yield plan.Link(name=wire, kind="hub", mtu=mtu)
 
 
-def _shared_lines(study: Study, under: PcClass | None, on: Surroundings) -> Iterator[plan.Link]:
+def _shared_lines(study: Study, under: PcClass | None, on: MachineResources) -> Iterator[plan.Link]:
     """One line on each side of all routers, with the bridges or the hub at its ends."""
     for side in networks(1):
         near, far = routers.shared_links(side)

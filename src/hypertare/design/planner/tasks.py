@@ -1,4 +1,4 @@
-"""What nodes do in a trial: each workload is told what it needs to know of the bench and the machine."""
+"""What nodes do in a trial: each workload gets what it needs to know of the bench and the machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypertare.analyses.registry import asked as analyses_asked
 from hypertare.design.design import Plot
 from hypertare.design.planner.limits import settling_s
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import host_of_guests
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.protocol import plan
 from hypertare.study import Study
 from hypertare.workloads.load import load_tasks
@@ -22,7 +22,7 @@ def make_tasks(
     workload: str,
     working: Sequence[Pair],
     plot: Plot,
-    on: Surroundings,
+    on: MachineResources,
     warmup: bool,
     watched: bool,
 ) -> tuple[Sequence[plan.Task], float]:
@@ -42,7 +42,7 @@ def make_tasks(
     return [*load, *tasks], seconds
 
 
-def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings) -> TaskInputs:
+def _inputs(study: Study, workload: str, plot: Plot, on: MachineResources) -> TaskInputs:
     return TaskInputs(
         environment=on.environment,
         cwd=on.workdir or on.directory,
@@ -55,7 +55,7 @@ def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings) -> TaskIn
     )
 
 
-def _capacity_bps(workload: str, plot: Plot, on: Surroundings) -> float | None:
+def _capacity_bps(workload: str, plot: Plot, on: MachineResources) -> float | None:
     """A bench may have more levels than those of a capacity: what is tuned or searched over is offered
     the same rate at every level.
     """

@@ -9,10 +9,10 @@ from hypertare.design.planner.bench import way
 from hypertare.design.planner.hosts import like
 from hypertare.design.planner.knobs import knob_settings
 from hypertare.design.planner.limits import patience_s, settling_s
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import host_of_guests
 from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.probes import probes_of
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.planner.tasks import make_tasks
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, REACH
@@ -27,7 +27,7 @@ def make_trial(
     workload: str,
     variant: Variant,
     plot: Plot,
-    on: Surroundings,
+    on: MachineResources,
     *,
     warmup: bool = False,
 ) -> plan.Trial:
@@ -68,7 +68,7 @@ def make_trial(
 
 
 def _before(
-    id: int, study: Study, variant: Variant, working: Sequence[Pair], on: Surroundings
+    id: int, study: Study, variant: Variant, working: Sequence[Pair], on: MachineResources
 ) -> tuple[plan.Phase, ...]:
     """What an emulated machine or a guest does first, unmeasured.
 

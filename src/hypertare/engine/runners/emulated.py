@@ -11,14 +11,14 @@ from hypertare.base import paths
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.units import human_size
 from hypertare.design import pc
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.engine import walks
-from hypertare.engine.asked_in_boots import AskedInBoots
-from hypertare.engine.laboratory import Asking, Backend
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
+from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.prepare import Prepared, kernels, programs_of
+from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.engine.waves import Waves
 from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
@@ -44,18 +44,18 @@ _STAND_IN = (
 class Emulated(Runner):
     kind = KIND
 
-    def surroundings(
-        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
-    ) -> Surroundings:
+    def resources(
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
+    ) -> MachineResources:
         """Nothing of this host's but QEMU."""
         study = prepared.study
         require_qemu()
-        daemon = bird.build(tell) if study.speaks_ospf else None
+        daemon = bird.build(notify) if study.speaks_ospf else None
         images: dict[tuple[str, str], Image] = {}
         for kernel in kernels(study):
             programs = programs_of(prepared.file, study)
             for kind in pc.classes(study):
-                image = build(kernel, kind.profile, programs=programs, progress=tell)
+                image = build(kernel, kind.profile, programs=programs, progress=notify)
                 if daemon:
                     further = daemon.carried if kind.has_guests else daemon.archive
                     image = replace(image, further=(further,))
@@ -68,7 +68,7 @@ class Emulated(Runner):
         for cell in _cells(prepared):
             if processor := processors.get(cell.walks):
                 check_processor(paths.agent_binary(), processor, cell)
-        return Surroundings(
+        return MachineResources(
             prepared.cpus,
             "tcg",
             images,
@@ -76,11 +76,11 @@ class Emulated(Runner):
             directory=Path(real.WORK) if study.sut.programs else None,
             programs=size,
             daemon=bird.ON_EMULATED if daemon else None,
-            emulator=_emulator(prepared, tell),
+            emulator=_emulator(prepared, notify),
             processors=processors,
         )
 
-    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         """It is the study's own; nothing of this host is in its numbers."""
         study, image = prepared.study, next(iter(on.images.values()))
         return MachineState(
@@ -95,38 +95,43 @@ class Emulated(Runner):
             distribution="none: the agent is its init",
         )
 
-    def warnings(self, prepared: Prepared, on: Surroundings) -> list[str]:
+    def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
         if on.emulator or not prepared.study.clock_kind.counts_instructions:
             return []
         return [_STAND_IN]
 
     def run_cells(
-        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
     ) -> bool:
-        with _machine(on, manner) as machine:
+        with _machine(on, run_options) as machine:
             waves = Waves(
                 prepared.file, prepared.study, prepared.design, machine, store, observer, on
             )
             return waves.run()
 
     @contextmanager
-    def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
-        with _machine(asking.on, manner) as machine:
-            yield AskedInBoots(asking, machine)
+    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+        with _machine(asking.on, run_options) as machine:
+            yield BatchBackend(asking, machine)
 
 
-def _machine(on: Surroundings, manner: Manner) -> EmulatedMachine:
+def _machine(on: MachineResources, run_options: RunOptions) -> EmulatedMachine:
     images = dict(on.images)
     return EmulatedMachine(
         paths.agent_binary(),
         images,
-        executor=manner.executor or Threads(manner.jobs or 1),
-        fresh=manner.fresh,
+        executor=run_options.executor or Threads(run_options.jobs or 1),
+        fresh=run_options.fresh,
         emulator=on.emulator,
     )
 
 
-def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | None:
+def _emulator(prepared: Prepared, notify: Callable[[str], None]) -> Emulator | None:
     """What virtual time is made with: our own emulator. Where it cannot be had, one CPU can, of the
     distribution's QEMU, which has one count of instructions.
 
@@ -136,7 +141,7 @@ def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | Non
     if not prepared.study.clock_kind.counts_instructions:
         return None
     try:
-        return emulator.build(tell)
+        return emulator.build(notify)
     except MachineError as error:
         if len(prepared.cpus) == 1 and not prepared.walks:
             return None
@@ -162,7 +167,7 @@ def _cells(prepared: Prepared) -> list[Settings]:
     return found
 
 
-def _of_ours(on: Surroundings) -> str:
+def _of_ours(on: MachineResources) -> str:
     """Said where it is not the distribution's."""
     return "" if on.emulator is None else ", hypertare's emulator"
 

@@ -15,14 +15,14 @@ from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.words import is_text
 from hypertare.design import planner
-from hypertare.design.planner import Likeness, Surroundings
-from hypertare.engine.asked_on_benches import AskedOnBenches
+from hypertare.design.planner import Likeness, MachineResources
 from hypertare.engine.campaign import Campaign
-from hypertare.engine.laboratory import Asking, Backend
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import Prepared, kernels
+from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
+from hypertare.engine.step_backend import StepBackend
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
@@ -39,7 +39,7 @@ from hypertare.study import Study
 from hypertare.study.given import PEER, GivenMachine
 
 if TYPE_CHECKING:
-    from hypertare.design.planner.surroundings import Startable
+    from hypertare.design.planner.machine_resources import Startable
     from hypertare.machines.image.build import Image
 
 _BOOT_S = 180.0
@@ -54,9 +54,9 @@ _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 class Local(Runner):
     kind = local.LOCAL
 
-    def surroundings(
-        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
-    ) -> Surroundings:
+    def resources(
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
+    ) -> MachineResources:
         """What of this host's the run works with; its benches are checked to be possible."""
         study, file = prepared.study, prepared.file
         images: dict[tuple[str, str], Image] = {}
@@ -70,19 +70,19 @@ class Local(Runner):
                 from hypertare.machines.image.build import build
 
                 for kernel in kernels(study):
-                    images[kernel, platform.image] = build(kernel, platform.image, progress=tell)
+                    images[kernel, platform.image] = build(kernel, platform.image, progress=notify)
             if platform.uses_accelerator:
                 # KVM may be what is missing of it.
-                recover(Host(), tell)
-                accelerator = _accelerator(study, next(iter(images.values())), tell)
-        peers_of_given = _look_at_given(study, tell)
+                recover(Host(), notify)
+                accelerator = _accelerator(study, next(iter(images.values())), notify)
+        peers_of_given = _look_at_given(study, notify)
         image = None
         if study.sut.image is not None:
-            image = engine.find(study.sut.engine, study.sut.image, tell)
-        own = _own_variables(tell)
+            image = engine.find(study.sut.engine, study.sut.image, notify)
+        own = _own_variables(notify)
         variables = own if image is None else image.environment
-        daemon = _daemon(tell) if study.speaks_ospf else None
-        on = Surroundings(
+        daemon = _daemon(notify) if study.speaks_ospf else None
+        on = MachineResources(
             prepared.cpus,
             accelerator,
             images,
@@ -100,25 +100,30 @@ class Local(Runner):
             check(Host(), Needs.of(bench), allow)
         return on
 
-    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         return environment.machine_state()
 
     def run_cells(
-        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
     ) -> bool:
-        with _machine(manner, prepared.study, on) as machine:
+        with _machine(run_options, prepared.study, on) as machine:
             campaign = Campaign(
                 prepared.file, prepared.study, prepared.design, machine, store, observer, on
             )
             return campaign.run()
 
     @contextmanager
-    def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
-        with _machine(manner, asking.notes.study, asking.on) as machine:
-            yield AskedOnBenches(asking, machine)
+    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+        with _machine(run_options, asking.recorder.study, asking.on) as machine:
+            yield StepBackend(asking, machine)
 
 
-def _look_at_given(study: Study, tell: Callable[[str], None]) -> dict[str, str]:
+def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str]:
     """What cannot be reached is found before anything is begun.
 
     Returns:
@@ -129,8 +134,8 @@ def _look_at_given(study: Study, tell: Callable[[str], None]) -> dict[str, str]:
     peer = study.given.get(PEER)
     asked = list(study.given_at_work.values())
     for machine in (*asked, *filter(None, [peer])):
-        was_off = _is_started(machine, tell)
-        tell(f"looking at {' '.join(machine.words)}")
+        was_off = _is_started(machine, notify)
+        notify(f"looking at {' '.join(machine.words)}")
         _look(machines, machine, 1 if machine is peer else cpus, _BOOT_S if was_off else 0.0)
     for machine in asked if study.needs_network else ():
         assert machine.address is not None
@@ -139,14 +144,14 @@ def _look_at_given(study: Study, tell: Callable[[str], None]) -> dict[str, str]:
     return peers
 
 
-def _is_started(machine: GivenMachine, tell: Callable[[str], None]) -> bool:
+def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
     """Whether it was off until now."""
     if not machine.start or machine.domain is None:
         return False
-    tell(f"asking libvirt for {machine.domain}")
+    notify(f"asking libvirt for {machine.domain}")
     was_off = libvirt.start(machine.connect, machine.domain)
     if was_off:
-        tell(f"started {machine.domain}; it is shut down when hypertare ends")
+        notify(f"started {machine.domain}; it is shut down when hypertare ends")
     return was_off
 
 
@@ -184,28 +189,28 @@ def _likeness() -> Likeness:
     return Likeness(socket.gethostname() or None, tuple(limit(*one) for one in _LIMITS.items()))
 
 
-def _own_variables(tell: Callable[[str], None]) -> dict[str, str]:
+def _own_variables(notify: Callable[[str], None]) -> dict[str, str]:
     """What commands find in their environment. Plans are text: a value that is none stays here."""
     own = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
     strange = sorted(name for name, value in own.items() if not (is_text(name) and is_text(value)))
     if strange:
         named = ", ".join(ascii(name)[1:-1] for name in strange)
-        tell(f"left out of the environment, for their values are no UTF-8: {named}")
+        notify(f"left out of the environment, for their values are no UTF-8: {named}")
     return {name: value for name, value in own.items() if name not in strange}
 
 
-def _machine(manner: Manner, study: Study, on: Surroundings) -> LocalMachine:
+def _machine(run_options: RunOptions, study: Study, on: MachineResources) -> LocalMachine:
     image = on.image if isinstance(on.image, engine.EngineImage) else None
-    return LocalMachine(paths.agent_binary(), Loan(manner.allow), image, study.sut.network)
+    return LocalMachine(paths.agent_binary(), Loan(run_options.allow), image, study.sut.network)
 
 
-def _daemon(tell: Callable[[str], None]) -> Startable:
+def _daemon(notify: Callable[[str], None]) -> Startable:
     from hypertare.machines.image import bird
 
-    return bird.build(tell)
+    return bird.build(notify)
 
 
-def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
+def _accelerator(study: Study, image: Image, notify: Callable[[str], None]) -> Accelerator:
     """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
     asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
     paging = study.factors.get("sut.paging", (study.sut.paging,))
@@ -213,7 +218,7 @@ def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Acc
     needs += ['sut.accelerator = "kvm"'] if "kvm" in asked else []
     if "auto" not in asked and not needs:
         return "tcg"
-    tell("accelerator: KVM counts only if a guest boots with it")
+    notify("accelerator: KVM counts only if a guest boots with it")
     choice = best_accelerator(image)
     if needs and choice.accelerator != "kvm":
         raise MachineError(

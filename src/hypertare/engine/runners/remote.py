@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.base.errors import MachineError
-from hypertare.design.planner import Likeness, Surroundings
-from hypertare.engine.asked_on_benches import AskedOnBenches
+from hypertare.design.planner import Likeness, MachineResources
 from hypertare.engine.campaign import Campaign
-from hypertare.engine.laboratory import Asking, Backend
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import Prepared, check_fits, kernels
+from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
+from hypertare.engine.step_backend import StepBackend
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds import remote
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
@@ -38,9 +38,9 @@ _BUSY = 0.5
 class Remote(Runner):
     kind = remote.REMOTE
 
-    def surroundings(
+    def resources(
         self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
-    ) -> Surroundings:
+    ) -> MachineResources:
         """What its agent says that it gives; images are built here and brought there."""
         study = prepared.study
         assert study.remote is not None
@@ -56,7 +56,7 @@ class Remote(Runner):
             key: replace(image, kernel=host.place(sent[key][0]), initramfs=host.place(sent[key][1]))
             for key, image in images.items()
         }
-        return Surroundings(
+        return MachineResources(
             tuple(host.survey.cpus),
             _accelerator(study, host) if images else "tcg",
             there,
@@ -67,7 +67,7 @@ class Remote(Runner):
             elsewhere=host,
         )
 
-    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         found = _host(on).survey
         return MachineState(
             kind="remote",
@@ -80,14 +80,14 @@ class Remote(Runner):
             distribution=found.distribution,
         )
 
-    def versions(self, on: Surroundings, asked: Asked | None) -> dict[str, str]:
+    def versions(self, on: MachineResources, asked: Asked | None) -> dict[str, str]:
         """Programs are those of that host."""
         found = super().versions(on, asked)
         here = {name: one for name, one in found.items() if name not in environment.OF_THE_HOST}
         qemu = _host(on).survey.qemu
         return here | ({"qemu": qemu} if qemu else {})
 
-    def warnings(self, prepared: Prepared, on: Surroundings) -> list[str]:
+    def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
         found = _host(on).survey
         if found.load <= _BUSY * len(found.cpus):
             return []
@@ -97,7 +97,12 @@ class Remote(Runner):
         ]
 
     def run_cells(
-        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
     ) -> bool:
         with RemoteMachine(_host(on)) as machine:
             campaign = Campaign(
@@ -106,12 +111,12 @@ class Remote(Runner):
             return campaign.run()
 
     @contextmanager
-    def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
+    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
         with RemoteMachine(_host(asking.on)) as machine:
-            yield AskedOnBenches(asking, machine)
+            yield StepBackend(asking, machine)
 
 
-def _host(on: Surroundings) -> RemoteHost:
+def _host(on: MachineResources) -> RemoteHost:
     assert isinstance(on.elsewhere, RemoteHost)
     return on.elsewhere
 

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from typing import ClassVar
 
 from hypertare.base import paths
-from hypertare.design.planner import Surroundings
-from hypertare.engine.laboratory import Asking, Backend
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
+from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
+from hypertare.engine.run_options import RunOptions
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
@@ -31,34 +31,39 @@ class Runner(ABC):
     kind: ClassVar[MachineKind]
 
     @abstractmethod
-    def surroundings(
-        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
-    ) -> Surroundings:
-        """What the machine gives; `tell` hears what is done.
+    def resources(
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
+    ) -> MachineResources:
+        """What the machine gives; `notify` hears what is done.
 
         Raises:
             MachineError: something that the study needs is missing.
         """
 
     @abstractmethod
-    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         """The machine as the run's summary names it."""
 
-    def versions(self, on: Surroundings, asked: Asked | None) -> dict[str, str]:
+    def versions(self, on: MachineResources, asked: Asked | None) -> dict[str, str]:
         """Of all that has a part in the numbers; `asked` are programs that were asked before."""
         image = next(iter(on.images.values()), None)
         return environment.versions(paths.agent_binary(), image, asked, on.emulator)
 
-    def warnings(self, prepared: Prepared, on: Surroundings) -> list[str]:
+    def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
         """What of the machine has to be known of all that is measured on it."""
         return []
 
     @abstractmethod
     def run_cells(
-        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
     ) -> bool:
         """Carries the design out; whether every cell came to its end."""
 
     @abstractmethod
-    def backend(self, asking: Asking, manner: Manner) -> AbstractContextManager[Backend]:
+    def backend(self, asking: Asking, run_options: RunOptions) -> AbstractContextManager[Backend]:
         """Measures what is asked for as answers come."""

@@ -55,12 +55,12 @@ def check_address(address: str) -> None:
 
 
 @contextmanager
-def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
+def connected(address: str, notify: Callable[[str], None]) -> Iterator[Cluster]:
     """The cluster of a scheduler; nothing of ours runs there afterwards.
 
     Args:
         address: the scheduler's.
-        tell: hears what a person should know.
+        notify: hears what a person should know.
 
     Raises:
         InputError: Dask's `distributed` is not installed.
@@ -78,7 +78,7 @@ def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     match = _ADDRESS.fullmatch(address)
     if match and match[1] == "tcp" and not _LOOPBACK.fullmatch(match[2]):
-        tell(
+        notify(
             f"warning: nothing proves who is behind {address}, and whoever reaches it can run programs on "
             "its workers: give the scheduler TLS (tls://) where others use the network"
         )
@@ -94,7 +94,7 @@ def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
                 "Start one there (`dask scheduler`), or correct --cluster.",
             )
         try:
-            cluster = Cluster(client, address, tell)
+            cluster = Cluster(client, address, notify)
             try:
                 yield cluster
             finally:
@@ -137,10 +137,10 @@ class _Asked:
 class Cluster:
     """The executor of boots on the workers of a scheduler."""
 
-    def __init__(self, client: Any, address: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, client: Any, address: str, notify: Callable[[str], None]) -> None:
         self._client = client
         self._address = address
-        self._tell = tell
+        self._notify = notify
         self._digests = Digests()
         self._places: dict[str, Path] = {}
         self._runtimes: dict[Path, dict[str, Path]] = {}
@@ -159,7 +159,7 @@ class Cluster:
         self._workers: dict[str, int] = {}
         self._checked = 0
         self._look()
-        tell(self._introduction())
+        notify(self._introduction())
         threading.Thread(target=self._watch, daemon=True, name="cluster-workers").start()
 
     @property
@@ -233,7 +233,9 @@ class Cluster:
                 self._workers = dict(self._client.nthreads())
             waits = not self._workers and bool(self._tasks)
             if waits and not was_said and not self._is_over.is_set():
-                self._tell(f"{self._address} has no worker: waiting for one (Ctrl-C ends the run)")
+                self._notify(
+                    f"{self._address} has no worker: waiting for one (Ctrl-C ends the run)"
+                )
             was_said = waits
             self._send_elsewhere()
 
@@ -423,7 +425,7 @@ class Cluster:
 
         worker = answer.worker
         for digest in answer.damaged:
-            self._tell(
+            self._notify(
                 f"warning: worker {worker} had a damaged copy of {self._places[digest].name}; "
                 "it is sent anew"
             )

@@ -68,7 +68,7 @@ class EngineImage:
 
 
 def find(
-    asked: Literal["auto"] | EngineName, image: str, tell: Callable[[str], None]
+    asked: Literal["auto"] | EngineName, image: str, notify: Callable[[str], None]
 ) -> EngineImage:
     """An image, with its files at hand. It is never pulled.
 
@@ -86,7 +86,7 @@ def find(
     variables = (word.partition("=") for word in found.get("Config", {}).get("Env") or ())
     environment = _STARTS_WITH | {name: value for name, _, value in variables}
     number = str(found["Id"]).removeprefix("sha256:")
-    files = _files(program, image, number, tell)
+    files = _files(program, image, number, notify)
     return EngineImage(program, f"{program} {version}", number, environment, files)
 
 
@@ -107,7 +107,7 @@ def _engine(asked: Literal["auto"] | EngineName) -> tuple[str, str]:
     )
 
 
-def _files(program: str, image: str, number: str, tell: Callable[[str], None]) -> Entry:
+def _files(program: str, image: str, number: str, notify: Callable[[str], None]) -> Entry:
     """The image's files, exported once, under `root`."""
     from hypertare.machines.image.cache import Cache
 
@@ -115,9 +115,9 @@ def _files(program: str, image: str, number: str, tell: Callable[[str], None]) -
     found = cache.find("roots", key)
     if found is not None:
         return found
-    tell(f"exporting the files of {image}")
+    notify(f"exporting the files of {image}")
     fill = functools.partial(_export, program, number)
-    return cache.make("roots", key, f"files of the image {image}", fill, tell)
+    return cache.make("roots", key, f"files of the image {image}", fill, notify)
 
 
 def _export(program: str, number: str, place: Path) -> dict[str, str]:

@@ -209,17 +209,17 @@ class _Connection:
         orders = os.open(pipes / "orders", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._orders = os.open(pipes / "orders", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(orders, True)
-        self._told = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
+        self._outputs = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
         try:
             self.process = subprocess.Popen(
                 argv(reach, script) if reach else ("/bin/sh", "-c", script),
                 stdin=orders,
-                stdout=self._told[0],
-                stderr=self._told[1],
+                stdout=self._outputs[0],
+                stderr=self._outputs[1],
                 start_new_session=True,
             )
         except OSError:
-            self._close_told()
+            self._close_outputs()
             raise
         finally:
             os.close(orders)
@@ -256,7 +256,7 @@ class _Connection:
             MachineError: the agent was not started; it says what was said there.
         """
         seen = bytearray()
-        records, messages = self._told
+        records, messages = self._outputs
         while not seen.endswith(READY.encode() + b"\n"):
             ready, _, _ = select.select((records,), (), (), 0.2)
             if ready and len(seen) < _MOST_BEFORE:
@@ -268,16 +268,16 @@ class _Connection:
                     said = os.read(messages, _MOST_SAID).decode(errors="replace")
                     raise refused(self._reach, said)
                 raise refused(self._reach, "its agent was not started")
-        self._close_told()
+        self._close_outputs()
 
-    def _close_told(self) -> None:
-        for end in self._told:
+    def _close_outputs(self) -> None:
+        for end in self._outputs:
             os.close(end)
-        self._told = []
+        self._outputs = []
 
     def close(self) -> None:
         """The end of its input ends the agent, whose shell clears up; a connection that hangs is cut."""
-        self._close_told()
+        self._close_outputs()
         os.close(self._orders)
         for action in (None, signal.SIGTERM, signal.SIGKILL):
             if action is not None:

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
             last = _look_after(Lending(host), arguments.patience)
     except Exception as error:
         last = _reason(error)
-    _tell(replace(last, last=True))
+    _answer(replace(last, last=True))
     return 0 if last.what is None else MachineError.status
 
 
@@ -66,9 +66,9 @@ def _look_after(lending: Lending, patience_s: float) -> Answer:
             # What an earlier run has left.
             lending.put_back()
             waits_s = patience_s
-            _tell(Answer())
+            _answer(Answer())
             for line in sys.stdin:
-                _tell(_provide(lending, line))
+                _answer(_provide(lending, line))
         finally:
             _ignore_ends()
     except SystemExit:
@@ -117,7 +117,7 @@ def _ignore_ends() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _tell(answer: Answer) -> None:
+def _answer(answer: Answer) -> None:
     try:
         os.write(sys.stdout.fileno(), json.dumps(asdict(answer)).encode() + b"\n")
     except OSError:

@@ -45,7 +45,7 @@ class Module:
 
     @property
     def paging(self) -> Paging | None:
-        """None where the module does not tell."""
+        """None where the module does not report it."""
         return _paging(self.name, self.parameters)
 
     def option(self, paging: Paging) -> str:

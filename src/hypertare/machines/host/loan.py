@@ -133,8 +133,8 @@ def left_behind(host: Host) -> list[str]:
     return [] if journal.is_held(host) else journal.read(host).described(host)
 
 
-def recover(host: Host, tell: Callable[[str], None]) -> None:
-    """Puts back what runs that are gone have left; without root it only tells.
+def recover(host: Host, notify: Callable[[str], None]) -> None:
+    """Puts back what runs that are gone have left; without root it only reports.
 
     Raises:
         MachineError: it could not be put back.
@@ -144,8 +144,8 @@ def recover(host: Host, tell: Callable[[str], None]) -> None:
         return
     what = "; ".join(left)
     if os.geteuid() != 0:
-        tell(f"a run that was killed has left this host changed: {what}. As root: {PUT_BACK}")
+        notify(f"a run that was killed has left this host changed: {what}. As root: {PUT_BACK}")
         return
     with journal.held(host):
         Lending(host).put_back()
-    tell(f"put back what a killed run had left: {what}")
+    notify(f"put back what a killed run had left: {what}")

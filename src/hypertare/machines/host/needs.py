@@ -96,7 +96,7 @@ def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
         return
     if module.paging is None:
         raise MachineError(
-            f"sut.paging asks for {paging} page tables, but {module.name} does not tell which it "
+            f"sut.paging asks for {paging} page tables, but {module.name} does not report which it "
             "gives.",
             f"As root see: cat /sys/module/{module.name}/parameters/{module.parameter}",
         )

@@ -23,7 +23,7 @@ _INSTALL = "As root: apt-get install xen-system-amd64, then reboot and choose th
 
 @dataclass(frozen=True)
 class Xen:
-    """As its tools tell of it. `free_memory`, in bytes, is nobody's: not even the driver domain's."""
+    """As its tools report it. `free_memory`, in bytes, is nobody's: not even the driver domain's."""
 
     version: str
     scheduler: str
@@ -51,23 +51,23 @@ def find(host: Host) -> Xen:
         MachineError: they are not there or do not work, with what `xl` says.
     """
     ran = host.run(("xl", "info"), _XL_LIMIT_S)
-    told = dict(re.findall(r"^(\w+)\s*:\s*(.*?)\s*$", ran.out, re.MULTILINE))
-    missing = [key for key in ("xen_version", "xen_scheduler", "free_memory") if key not in told]
+    report = dict(re.findall(r"^(\w+)\s*:\s*(.*?)\s*$", ran.out, re.MULTILINE))
+    missing = [key for key in ("xen_version", "xen_scheduler", "free_memory") if key not in report]
     if not ran.ok or missing:
-        said = ran.said if not ran.ok else f"it does not tell {', '.join(missing)}"
+        said = ran.said if not ran.ok else f"it does not report {', '.join(missing)}"
         raise MachineError(
             f"Xen's tools do not work here: xl info: {said}.",
             "As root: apt-get install xen-utils-common xenstore-utils, "
             "and systemctl status xen (it starts xenstored and xenconsoled).",
         )
-    megabytes = int(re.sub(r"\D.*", "", told["free_memory"]) or 0)
-    return Xen(told["xen_version"], told["xen_scheduler"], megabytes << 20)
+    megabytes = int(re.sub(r"\D.*", "", report["free_memory"]) or 0)
+    return Xen(report["xen_version"], report["xen_scheduler"], megabytes << 20)
 
 
 def check_driver_domain(host: Host, *, root: bool | None = None) -> None:
     """Whether guests of Xen can be made from here.
 
-    `root`: whether this is root; found out unless told.
+    `root`: whether this is root; found out unless given.
 
     Raises:
         MachineError: they cannot, why, and what to do.

@@ -45,7 +45,7 @@ class Image:
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
     the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
-    tells versions of the programs that it was asked to have, for people; they take `programs_size`
+    names versions of the programs that it was asked to have, for people; they take `programs_size`
     bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
     `further` archives are loaded behind the initramfs.
     """
@@ -356,7 +356,7 @@ def _contents(
 
 
 def _own_member(built: Built) -> cpio.Member:
-    """The module, or the reason why there is none, for the agent to tell."""
+    """The module, or the reason why there is none, for the agent to report."""
     if built.reason is not None:
         return cpio.file(f"{_MODULES}/{built.name}.missing", f"{built.reason}\n".encode())
     return cpio.file(f"{_MODULES}/{built.name}.ko", built.content())

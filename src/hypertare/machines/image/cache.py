@@ -144,7 +144,7 @@ class Listed:
 
 
 _PATIENCE_S = 3600.0
-_TELLING_S = 30.0
+_REPORT_EVERY_S = 30.0
 """Between two words on whom is waited for."""
 
 
@@ -154,7 +154,7 @@ def _await(lock: int, file: Path, progress: Progress) -> None:
     Raises:
         MachineError: nobody builds for so long.
     """
-    begun, told = time.monotonic(), -_TELLING_S
+    begun, reported = time.monotonic(), -_REPORT_EVERY_S
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,8 +165,8 @@ def _await(lock: int, file: Path, progress: Progress) -> None:
                 f"{file} has been locked for {_PATIENCE_S / 60:.0f} minutes{holder}.",
                 "End what holds it, or take another cache: HYPERTARE_CACHE=DIR.",
             )
-        if waited - told >= _TELLING_S:
-            told = waited
+        if waited - reported >= _REPORT_EVERY_S:
+            reported = waited
             since = f" ({waited:.0f} s so far)" if waited >= 1 else ""
             progress(f"waiting for another build{holder}{since}")
         time.sleep(_LOOK_S)
@@ -176,7 +176,7 @@ _LOOK_S = 0.05
 
 
 def _holder(lock: int) -> str:
-    """Which process has a file locked, as the kernel tells; nothing where it does not, as across hosts."""
+    """Which process has a file locked, as the kernel says; nothing where it does not, as across hosts."""
     number = f":{os.fstat(lock).st_ino} "
     try:
         held = next(

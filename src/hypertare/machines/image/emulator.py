@@ -76,7 +76,7 @@ _OPTIONS = (
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] ")
 _LAST_LINES = 12
 _LIMIT_S = 600
-_TELL_S = 0.5
+_REPORT_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def build(
 
     Raises:
         MachineError: this host lacks a program, the source or a package cannot be had, or it does not
-            build, which is told with the last lines of the log.
+            build; the error has the last lines of the log.
     """
     store, how = cache or Cache(), recipe()
     entry = store.find("emulators", how.key)
@@ -323,7 +323,7 @@ class _Building:
 
     def _run(self, argv: list[str], where: Path) -> None:
         """A step, into the log."""
-        began = told = time.monotonic()
+        began = reported = time.monotonic()
         program = shutil.which(argv[0], path=f"{self._tree}/usr/bin:{_PATH}") or argv[0]
         process = subprocess.Popen(
             # If we are killed, so is it.
@@ -343,9 +343,11 @@ class _Building:
                 for line in process.stdout:
                     log.write(line)
                     self._last.append(line.rstrip())
-                    if (step := _STEP.match(line)) and time.monotonic() - told > _TELL_S:
-                        told = time.monotonic()
-                        self._progress(progress_of(int(step[1]), int(step[2]), told - began))
+                    if (
+                        step := _STEP.match(line)
+                    ) and time.monotonic() - reported > _REPORT_EVERY_S:
+                        reported = time.monotonic()
+                        self._progress(progress_of(int(step[1]), int(step[2]), reported - began))
             status = process.wait()
         finally:
             # Whatever ends us ends what it has started, too.

@@ -112,7 +112,7 @@ def download_beside(name: str, file: str, place: Path) -> Path:
     folder = _ADDRESS.search(listed)
     if folder is None:
         raise MachineError(
-            f"apt-get does not tell where it has the package {name} from.",
+            f"apt-get does not say where it has the package {name} from.",
             "Run `apt-get update` as root and try again.",
         )
     argv = [_APT_HELPER, *_AS_ROOT, "download-file", f"{folder[1]}/{file}", str(place / file)]

@@ -41,7 +41,7 @@ class ProgramSet:
     `programs` and `files` are patterns (regular expressions) of paths in the packages; programs
     come with the libraries that they need. `loaded` are libraries that are needed without being
     named. `commands` are those that a study may use by name, `shown` the packages whose versions
-    are worth telling. `trees` lie unpacked in `WORK`, `archives` as tar files.
+    are worth naming. `trees` lie unpacked in `WORK`, `archives` as tar files.
     """
 
     name: str

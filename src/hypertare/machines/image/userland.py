@@ -166,7 +166,7 @@ def depends(text: str) -> list[str]:
 
 
 def needs_of(name: str, data: bytes) -> Needs:
-    """What an ELF file needs; a script needs nothing that could be told.
+    """What an ELF file needs; a script needs nothing that could be found out.
 
     Raises:
         MachineError: it is a damaged ELF file.

@@ -9,10 +9,10 @@ from hypertare.base import figures
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import word
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Amount, Bill, BillItem, Summary
 
-FORM = Form(
+FORM = TableSpec(
     "bills",
     "The bill",
     "What the platform adds to the baseline's, and what that is made of: how many of each item, times what "
@@ -56,5 +56,5 @@ def _shown(amount: Amount | None, cost: Amount, unit: str) -> tuple[str, str]:
         return "not counted", ""
     value, interval = figures.measured(amount.estimate, amount.low, amount.high, unit)
     share = 100 * amount.estimate / cost.estimate if cost.estimate else math.nan
-    told = f"{figures.number(share, 0)} %" if math.isfinite(share) else "–"
-    return f"{value} ({interval})" if interval else value, told
+    of_all = f"{figures.number(share, 0)} %" if math.isfinite(share) else "–"
+    return f"{value} ({interval})" if interval else value, of_all

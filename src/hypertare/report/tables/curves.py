@@ -8,11 +8,11 @@ from hypertare.base.figures import quantity
 from hypertare.base.level import Level
 from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import Curve
 
-FORM = Form(
+FORM = TableSpec(
     "load",
     "Under growing load",
     "The highest goodput, the offered rate at which it is reached, and what is left of it at the "

@@ -48,21 +48,21 @@ def brief(found: Sequence[Effects], wording: Wording) -> Table:
     """The largest of each platform, as many of each as there is room for; of the first response only, and
     of a size its estimate: a row has a line's length.
     """
-    told = [one for one in found if _response(one) == _response(found[0])]
-    each = max(1, MOST // max(1, len(told)))
-    several = len({_name_of(one, told, wording) for one in told}) > 1
+    shown = [one for one in found if _response(one) == _response(found[0])]
+    each = max(1, MOST // max(1, len(shown)))
+    several = len({_name_of(one, shown, wording) for one in shown}) > 1
     rows = [
         Row(_brief(row.cells, several), row.sure, _brief_note(one, row) if place == 0 else "")
-        for one in told
-        for place, row in enumerate(_rows(one, _name_of(one, told, wording), one.effects[:each]))
+        for one in shown
+        for place, row in enumerate(_rows(one, _name_of(one, shown, wording), one.effects[:each]))
     ]
-    return _table(told, _BRIEF if several else _BRIEF[1:], rows[:MOST])
+    return _table(shown, _BRIEF if several else _BRIEF[1:], rows[:MOST])
 
 
 def _brief(cells: Sequence[str], several: bool) -> tuple[str, ...]:
     platform, what, share, _, size, *_ = cells
-    told = (what, share, size.partition(" (")[0])
-    return (platform, *told) if several else told
+    cells = (what, share, size.partition(" (")[0])
+    return (platform, *cells) if several else cells
 
 
 def _brief_note(one: Effects, row: Row) -> str:

@@ -23,7 +23,7 @@ from hypertare.report.tables import (
 from hypertare.report.tables.table import Table
 
 _MOST_OF_LINE = 24
-"""Rows; of more the grid of goodput tells most."""
+"""Rows; of more the grid of goodput shows most."""
 _FOR_THOSE_WHO_ASK = frozenset({levels.FORM.id, shifts.FORM.id})
 
 

@@ -10,11 +10,11 @@ from hypertare.base import figures
 from hypertare.base.level import Level, key
 from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.study.factors import GUESTS
 
-FORM = Form(
+FORM = TableSpec(
     "together",
     "Guests at once",
     "Goodput of all guests, and of those that got least and most: over the time in which all of them ran, "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hypertare.report.tables.guests import Group, efficiency, index, setting, value, workloads
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 
-FORM = Form(
+FORM = TableSpec(
     "together-cpu",
     "CPU of guests at once",
     "CPU efficiency: native's CPU time over that of the whole machine, for the trial and for each byte; 1 "

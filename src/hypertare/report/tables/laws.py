@@ -8,10 +8,10 @@ from hypertare.base.figures import quantity
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import word
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Predictability, Prediction
 
-FORM = Form(
+FORM = TableSpec(
     "predictability",
     "Predictability",
     "Each law is fitted to some numbers of guests and foretells another, which it has not seen. The error "
@@ -42,20 +42,20 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
         law = f"{word(one.response)}, {one.law}"
         if one.reason is not None:
             yield Row((setting, law, fitted, *("–",) * 4, one.verdict), False, one.reason)
-        for foretold in one.predictions:
+        for prediction in one.predictions:
             yield Row(
                 (
                     setting,
                     law,
                     fitted,
-                    str(foretold.guests),
-                    quantity(foretold.predicted, one.unit.removesuffix(VIRTUAL)),
-                    quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
-                    _error(foretold),
+                    str(prediction.guests),
+                    quantity(prediction.predicted, one.unit.removesuffix(VIRTUAL)),
+                    quantity(prediction.measured, one.unit.removesuffix(VIRTUAL)),
+                    _error(prediction),
                     judged,
                 ),
                 one.verdict != "undecided",
-                foretold.doubt or "",
+                prediction.doubt or "",
             )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base.words import word
 from hypertare.report import factors, verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import LevelChange
 
-FORM = Form(
+FORM = TableSpec(
     "levels",
     "What each factor changes",
     "Each level against another one of the same platform, with its interval; with several factors, the "

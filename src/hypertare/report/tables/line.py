@@ -9,11 +9,11 @@ from hypertare.base.level import key
 from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
 from hypertare.report.tables.guests import around, value
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.workloads.line_share import SHARE, THEORETICAL
 
-FORM = Form(
+FORM = TableSpec(
     "line",
     "Of the line",
     "Goodput of all guests together beside what the line carries at most: its rate less what headers, "

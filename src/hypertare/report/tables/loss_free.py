@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base.figures import measured, quantity
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import LossFreeRate
 
-FORM = Form(
+FORM = TableSpec(
     "loss-free",
     "Loss-free rates",
     "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "

@@ -1,4 +1,4 @@
-"""What the baseline differed by from itself: no cost below that can be told from noise."""
+"""What the baseline differed by from itself: no cost below that stands out from noise."""
 
 from __future__ import annotations
 

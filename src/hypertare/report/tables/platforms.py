@@ -72,11 +72,11 @@ def _mapping(state: PlatformState) -> str:
 
 
 def _interfaces(state: PlatformState) -> str:
-    told = (
+    parts = (
         f"{name}: " + ", ".join(_setting(key, value) for key, value in settings.items())
         for name, settings in state.interfaces.items()
     )
-    return "; ".join(told) or "–"
+    return "; ".join(parts) or "–"
 
 
 def _setting(key: str, value: Level | None) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from hypertare.base.figures import significant
 from hypertare.base.words import word
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Published
 from hypertare.study.walk import PROCESSOR
 
-FORM = Form(
+FORM = TableSpec(
     "published",
     "Published, and here",
     "Ratios to native, each from measurements of one's own: other machines, kernels and programs. "

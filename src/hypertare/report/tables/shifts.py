@@ -8,13 +8,13 @@ from hypertare.base import figures
 from hypertare.base.level import key
 from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Estimate, Shift, Summary
 from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
 
 SHOWN = (0.1, 0.5, 0.9, 0.99)
 
-FORM = Form(
+FORM = TableSpec(
     "shifts",
     "Against the baseline's round trips",
     "Near: the share of round trips within the 95 % quantile of the baseline's in the same block, so 95 % "

@@ -60,7 +60,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Form:
+class TableSpec:
     """A table that every run may have, before it has rows."""
 
     id: str

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from hypertare.base.figures import number, quantity, significant
 from hypertare.base.level import Level, key
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.report.verdict import EXACT, Wording
 from hypertare.runs.summary import Published, Summary, Total
 from hypertare.walk.result import ONE_STAGE
 
-FORM = Form(
+FORM = TableSpec(
     "totals",
     "Elapsed time and page walks (virtual)",
     "In virtual time page walks are free. elapsed was measured without them; walks is what a model of "

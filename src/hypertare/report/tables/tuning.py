@@ -36,10 +36,10 @@ def responses(found: Tuning) -> list[str]:
 
 def effects(found: Tuning, response: str, most: int | None = None) -> Table:
     chosen = effects_of(found, response)[: None if most is None else 2 * most]
-    told = changes([(one.change, one.low, one.high) for one in chosen])
+    texts = changes([(one.change, one.low, one.high) for one in chosen])
     rows = (
         Row((named(one), *change, f"{one.p:.2g}"), one.shown)
-        for one, change in zip(chosen, told, strict=True)
+        for one, change in zip(chosen, texts, strict=True)
     )
     confidence = f"{100 * found.effects[0].confidence:g} % interval"
     return Table(

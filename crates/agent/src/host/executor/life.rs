@@ -17,7 +17,7 @@ use crate::process::machine_proc;
 use crate::values::Definition;
 use crate::vmm::backing;
 
-/// What a life tells.
+/// What a life reports.
 pub const VALUES: &[Definition] = &[
     ("start_s", "s", "from the start of its process to the first record of its agent"),
     ("vmm_s", "s", "of that until its kernel began to count time: VMM and firmware"),
@@ -35,7 +35,7 @@ pub const VALUES: &[Definition] = &[
     ("save_s", "s", "saving its state; while that lasts it goes on"),
     ("saved_bytes", "B", "of that state"),
     ("restore_s", "s", "from the start of a new process with that state to an answer"),
-    ("stop_s", "s", "from being told to end to the end of its process"),
+    ("stop_s", "s", "from being asked to end to the end of its process"),
     ("restart_s", "s", "after a power cut: from the start of a new process to its answer"),
     ("blocks", "blocks", "blocks of its disk that were looked at after the cut"),
     ("durable_writes", "writes", "writes that fdatasync had returned for before it"),
@@ -140,7 +140,7 @@ impl<M: Machine> Executor<M> {
             // By the wall clock a guest may have to wait for a CPU.
             if !self.members[index].link.ended(begun + ORDER_LIMIT) {
                 let name = self.members[index].name();
-                return Err(Stop::Failed(format!("node {name} did not end when it was told to")));
+                return Err(Stop::Failed(format!("node {name} did not end when it was asked to")));
             }
             living.set(place, "stop_s", begun.elapsed().as_secs_f64());
         }

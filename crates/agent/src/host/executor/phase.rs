@@ -7,7 +7,7 @@
 //!    machine's own are read: they hold neither a start nor the reading of others.
 //! 5. The foreground tasks start, or go on with what they have prepared, all at once, and run to their end. What
 //!    lives for this phase only is made then, and ended.
-//! 6. The machine's are read again, then what is read from outside, and all other nodes are told to read theirs.
+//! 6. The machine's are read again, then what is read from outside, and all other nodes are asked to read theirs.
 //!    Once all but the guests have, the load is stopped. A guest that had to wait for a CPU has its own counters later
 //!    then: they also hold the end of the load.
 //! 7. What listens is stopped, and what has done the work that it had prepared; what counts drops is read when nothing is under way any more.
@@ -19,11 +19,11 @@ use hypertare_plan::{Order, Phase, Probe, Record, Task};
 use super::super::member::Member;
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
-use crate::probe::{self, Mover, Outside, Reading, Surroundings};
+use crate::probe::{self, Outside, ProbeContext, Reading, VhostUserBackend};
 use crate::process::machine_proc;
 use crate::workload;
 
-/// From telling what listens to stop to having its result.
+/// From asking what listens to stop to having its result.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The same once something else has failed.
@@ -32,7 +32,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Between the end of what listens and of what fails for that, whichever is heard of first.
 const HEARD_LATE: Duration = Duration::from_millis(100);
 
-/// A task that a node was told to start.
+/// A task that a node was asked to start.
 pub(super) struct Begun {
     pub(super) index: usize,
     pub(super) task: String,
@@ -159,12 +159,12 @@ impl<M: Machine> Executor<M> {
 
     /// Stops background tasks, all at once.
     pub(super) fn stop(&mut self, tasks: &[&Task], deadline: Instant) -> Outcome {
-        let told = Instant::now();
+        let asked = Instant::now();
         let mut stopping = Vec::new();
         for task in tasks.iter().rev() {
             let index = self.index(&task.node);
             if !self.members[index].runs(&task.id) {
-                let text = format!("background task {} ended before it was told to", task.id);
+                let text = format!("background task {} ended before it was asked to", task.id);
                 self.warn(&task.node, text);
                 continue;
             }
@@ -181,15 +181,15 @@ impl<M: Machine> Executor<M> {
         }
         let late: Vec<&Begun> = stopping.iter().filter(|one| one.runs(self)).collect();
         Err(Stop::Failed(format!(
-            "{} did not stop within {} s of being told to{}",
+            "{} did not stop within {} s of being asked to{}",
             self.names(&late),
-            told.elapsed().as_secs(),
+            asked.elapsed().as_secs(),
             self.starved(&nodes_of(&late))
         )))
     }
 
     /// What worked may have failed because what listens had, which may be heard of a moment later: that is
-    /// the reason then. What listens ends in good order, if it does soon, so that what it told is kept.
+    /// the reason then. What listens ends in good order, if it does soon, so that what it reported is kept.
     fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
         let Stop::Failed(why) = stop else { return Err(stop) };
         if self.members.iter().any(|one| !one.alive() && self.needed.contains(one.name())) {
@@ -260,7 +260,7 @@ impl<M: Machine> Executor<M> {
                 let machine_proc = machine_proc::path();
                 let elsewhere = elsewhere.clone();
                 let place =
-                    Surroundings { outside, machine_proc, elsewhere, ..Surroundings::default() };
+                    ProbeContext { outside, machine_proc, elsewhere, ..ProbeContext::default() };
                 (index, probe::begin(&probes, &place))
             })
             .collect()
@@ -289,7 +289,7 @@ impl<M: Machine> Executor<M> {
         self.await_answers(&asked, patient(deadline))
     }
 
-    /// All but the machine are told to read while the load still runs; guests may have to wait for its end.
+    /// All but the machine are asked to read while the load still runs; guests may have to wait for its end.
     fn end_others(
         &mut self,
         trial: u64,
@@ -367,9 +367,9 @@ fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Prob
 
 /// A process that moves packets of several guests counts for those that are looked at, in equal parts.
 fn share_movers<'a>(outsides: impl Iterator<Item = &'a mut Outside>) {
-    let mut movers: Vec<&mut Mover> = outsides.filter_map(Outside::mover).collect();
-    let pids: Vec<i32> = movers.iter().map(|mover| mover.pid).collect();
-    for mover in &mut movers {
-        mover.guests = pids.iter().filter(|&&pid| pid == mover.pid).count() as u32;
+    let mut movers: Vec<&mut VhostUserBackend> = outsides.filter_map(Outside::backend).collect();
+    let pids: Vec<i32> = movers.iter().map(|backend| backend.pid).collect();
+    for backend in &mut movers {
+        backend.guests = pids.iter().filter(|&&pid| pid == backend.pid).count() as u32;
     }
 }

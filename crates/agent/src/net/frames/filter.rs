@@ -1,5 +1,5 @@
 //! Which frames a source hands on: those that have these words at these places. Where the kernel sees
-//! frames first, it is told as a classic BPF program, so that others cost nothing.
+//! frames first, it is a classic BPF program, so that others cost nothing.
 
 use std::io;
 use std::os::fd::AsRawFd;

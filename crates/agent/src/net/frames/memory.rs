@@ -49,18 +49,18 @@ impl Shared {
         self.length
     }
 
-    /// For the kernel to be told of it.
+    /// For the kernel to know it.
     pub fn address(&self) -> u64 {
         self.start.as_ptr().expose_provenance() as u64
     }
 
-    /// A word by which both sides tell whose something is. What the other side wrote before it is seen.
+    /// A word by which both sides know whose something is. What the other side wrote before it is seen.
     #[inline]
     pub fn load(&self, at: usize) -> u32 {
         self.word(at).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Tells the other side; it sees what was written before.
+    /// Hands over to the other side; it sees what was written before.
     #[inline]
     pub fn store(&self, at: usize, value: u32) {
         if let Some(word) = self.word(at) {
@@ -79,7 +79,7 @@ impl Shared {
         Some(unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) })
     }
 
-    /// A part of it, none of which the other side writes to until it is told that it may.
+    /// A part of it, none of which the other side writes to until it may.
     #[inline]
     pub fn bytes(&self, from: usize, length: usize) -> &[u8] {
         if !self.holds(from, length) {

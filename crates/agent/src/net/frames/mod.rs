@@ -60,15 +60,15 @@ pub trait FrameSource: Send {
     /// Bytes of memory in which frames wait to be taken, as the kernel gave them.
     fn ring_bytes(&self) -> u64;
 
-    /// What there is to tell beside, of this way alone.
-    fn told(&self) -> Told {
-        Told::default()
+    /// What there is to report beside, of this way alone.
+    fn reported(&self) -> Reported {
+        Reported::default()
     }
 }
 
 /// What a source says of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Reported {
     pub values: Vec<(&'static str, f64)>,
     pub warning: Option<String>,
 }

@@ -62,7 +62,7 @@ fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
             asked = true;
         }
         if Instant::now() > deadline {
-            bail!("{to} does not tell its MAC address on {}: is it up, and there?", link.name);
+            bail!("{to} does not report its MAC address on {}: is it up, and there?", link.name);
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }
@@ -107,7 +107,7 @@ fn ask(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Resul
     netlink
         .execute(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
         .with_context(|| {
-            format!("the kernel does not know the MAC address of {to} and may not be told to ask (CAP_NET_ADMIN)")
+            format!("the kernel does not know the MAC address of {to} and may not be made to ask (CAP_NET_ADMIN)")
         })
 }
 

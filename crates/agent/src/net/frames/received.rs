@@ -39,7 +39,7 @@ impl Calls {
         let buffer = size_buffer(&socket, Buffer::Receive, Some(opening.ring / 2))? as u64;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket::listen(&socket, &link, opening.filter)?;
-        // One byte more than the longest, to tell longer ones.
+        // One byte more than the longest, to notice longer ones.
         let slot = opening.frame as usize + 1;
         let mut bytes = vec![0; slot * BATCH];
         let mut vectors: Vec<libc::iovec> = (bytes.chunks_exact_mut(slot))

@@ -113,7 +113,7 @@ impl SendRing {
         Ok(Gone { frames, refused })
     }
 
-    /// Those that wait no longer. The call itself tells of none when one of them was refused.
+    /// Those that wait no longer. The call itself reports none when one of them was refused.
     fn gone(&mut self) -> u64 {
         let before = self.waiting;
         while self.waiting > 0

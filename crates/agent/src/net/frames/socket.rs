@@ -53,7 +53,7 @@ fn bind(socket: &Socket, link: &Link, protocol: u16) -> Result<()> {
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
     address.sll_ifindex = link.index as i32;
-    // SAFETY: the address lives through the call and is of the length told.
+    // SAFETY: the address lives through the call and is of the length given.
     let status = unsafe {
         libc::bind(
             socket.as_raw_fd(),

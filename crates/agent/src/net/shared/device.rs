@@ -1,4 +1,4 @@
-//! The guest's end. Nobody tells it that a frame has come: it looks again and again, at first without a break.
+//! The guest's end. Nothing notifies it of a frame: it looks again and again, at first without a break.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Error};
@@ -178,7 +178,7 @@ mod tests {
     use crate::net::frames::layout::blank;
 
     #[test]
-    fn the_device_is_told_by_its_numbers() {
+    fn the_device_is_reported_by_its_numbers() {
         let root = tempfile::tempdir().unwrap();
         let made = |name: &str, vendor: &str, device: &str| {
             let directory = root.path().join(name);

@@ -32,7 +32,7 @@ use bpf::Mode;
 use queue::{Buffers, Queue};
 
 use super::frames::socket::{PATIENCE, explained, interface};
-use super::frames::{FrameSource, Opening, Told};
+use super::frames::{FrameSource, Opening, Reported};
 use super::link::{Link, Links};
 use super::netlink::Netlink;
 use super::sysfs::InterfaceDirectory;
@@ -47,7 +47,7 @@ const NOT_ALLOWED: &str = "capturing by XDP needs CAP_BPF and CAP_NET_ADMIN in t
 /// Frames of one kind, from all queues of an interface.
 pub struct Capture {
     queues: Vec<Queue>,
-    told: Told,
+    reported: Reported,
     calls: u64,
     /// As long as it is open, frames come.
     _attached: OwnedFd,
@@ -86,8 +86,8 @@ impl Capture {
             ("xdp_native", f64::from(u8::from(is_native))),
             ("xdp_zero_copy", f64::from(u8::from(is_zero_copy))),
         ];
-        let told = Told { values, warning };
-        Ok(Capture { queues, told, calls: 0, _attached: attached })
+        let reported = Reported { values, warning };
+        Ok(Capture { queues, reported, calls: 0, _attached: attached })
     }
 
     /// Some of what is there.
@@ -138,8 +138,8 @@ impl FrameSource for Capture {
         self.queues.iter().map(Queue::ring_bytes).sum()
     }
 
-    fn told(&self) -> Told {
-        self.told.clone()
+    fn reported(&self) -> Reported {
+        self.reported.clone()
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_is_told_what_to_do() {
+    fn who_may_not_is_reported_what_to_do() {
         let text = no_map(&Error::from_raw_os_error(libc::EPERM)).to_string();
         assert!(text.contains("machine = \"emulated\""), "{text}");
         let text = no_map(&Error::from_raw_os_error(libc::EINVAL)).to_string();

@@ -70,12 +70,12 @@ impl Buffers {
         self.size as usize * self.count as usize
     }
 
-    /// The buffer in which a frame stands that the kernel tells of.
+    /// The buffer in which a frame stands that the kernel reports.
     fn holding(self, address: u64, bytes: u32) -> Result<u64> {
         let buffer = address & !u64::from(self.size - 1);
         let end = u64::from(self.size).checked_sub(address - buffer);
         let fits = buffer < self.bytes() as u64 && end.is_some_and(|end| u64::from(bytes) <= end);
-        ensure!(fits, "the kernel tells of {bytes} bytes at {address:#x}, which no buffer has");
+        ensure!(fits, "the kernel reports {bytes} bytes at {address:#x}, which no buffer has");
         Ok(buffer)
     }
 }
@@ -130,7 +130,7 @@ impl Queue {
         Ok(options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
-    /// Shows the frames that are there, a turn of them at most, and tells how many there were.
+    /// Shows the frames that are there, a turn of them at most, and returns how many there were.
     pub fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<u32> {
         let count = self.received.waiting()?.min(TURN);
         for behind in 0..count {

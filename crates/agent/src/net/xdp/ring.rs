@@ -1,7 +1,7 @@
 //! The rings of an AF_XDP socket: one side puts entries in and moves the producer's index, the other takes them
 //! out and moves the consumer's. Indices only grow; an entry's place is the index modulo the ring's size.
 //!
-//! The kernel is the other side. What it tells is checked all the same: a wrong index here would be a wrong
+//! The kernel is the other side. What it reports is checked all the same: a wrong index here would be a wrong
 //! address in this process.
 //!
 //! Source: Linux, Documentation/networking/af_xdp.rst, and net/xdp/xsk_queue.h for the order of accesses.
@@ -150,7 +150,7 @@ impl Fill {
         self.ring.memory.store(self.ring.offsets.producer, self.next);
     }
 
-    /// Whether the driver found it empty once, and looks again only when it is told to.
+    /// Whether the driver found it empty once, and looks again only when asked to.
     pub fn needs_wakeup(&self) -> bool {
         let flags = self.ring.offsets.flags.map_or(0, |at| self.ring.memory.load(at));
         XdpRingFlags::from_bits_retain(flags).contains(XdpRingFlags::XDP_RING_NEED_WAKEUP)

@@ -9,7 +9,7 @@ use hypertare_plan::Command;
 use crate::workload::alone;
 use crate::workload::{Alone, Outcome, command};
 
-/// Execute a program and tell what it took
+/// Execute a program and report what it took
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A shell command to run first, not measured

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn listening_sockets_are_told_from_others_and_from_those_on_loopback() {
+    fn listening_sockets_are_reported_from_others_and_from_those_on_loopback() {
         let found = of(TCP, "0A");
         assert_eq!(found.reachable, BTreeSet::from([71]));
         assert_eq!(found.loopback, BTreeSet::from([72]));

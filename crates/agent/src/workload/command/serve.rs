@@ -10,7 +10,7 @@ use hypertare_plan::Serve;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::listeners::Listeners;
-use super::{Ended, Given, Surroundings, descendants, leaving_nothing};
+use super::{Ended, Given, ProbeContext, descendants, leaving_nothing};
 use crate::values::Definition;
 use crate::workload::clock::{SECOND, now_ns, sleep_once, to_seconds};
 use crate::workload::{Context, Outcome, WorkloadKind};
@@ -21,7 +21,7 @@ const LISTEN_NS: u64 = 10 * SECOND;
 /// From one look for its socket to the next.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// From one look whether it was told to stop to the next, once the server has ended.
+/// From one look whether it was asked to stop to the next, once the server has ended.
 const IDLE_NS: u64 = 20_000_000;
 
 impl WorkloadKind for Serve {
@@ -37,20 +37,20 @@ impl WorkloadKind for Serve {
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     Listens,
-    /// Its end, or that it was told to end.
+    /// Its end, or that it was asked to end.
     Ends,
     Late {
         on_loopback: bool,
     },
 }
 
-/// Runs the server until it is told to stop. One that serves once may be done before; any other end is an
+/// Runs the server until it is asked to stop. One that serves once may be done before; any other end is an
 /// error.
 fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
-    let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
+    let probe_context = ProbeContext::new(&spec.env, spec.cwd.as_deref())?;
     let before = Listeners::now()?;
     let (first, listens_ns) = (Cell::new(First::Ends), Cell::new(0));
-    let ended = surroundings.execute(&spec.argv, &Given::default(), context, |server| {
+    let ended = probe_context.execute(&spec.argv, &Given::default(), context, |server| {
         let begin = now_ns();
         first.set(await_socket(server, &before, context));
         match first.get() {

@@ -53,9 +53,9 @@ impl Alone for Arguments {
 
 /// The work alone, with marks where `elapsed_s` begins and ends.
 fn marked(spec: &Fork) -> Result<()> {
-    let begin = || mark::tell(Mark::Begin);
+    let begin = || mark::report(Mark::Begin);
     let context = alone::context("fork", alone::stop_by_signal()?, begin);
     fork::run(spec, &context)?;
-    mark::tell(Mark::End);
+    mark::report(Mark::End);
     Ok(())
 }

@@ -112,7 +112,7 @@ fn header() -> [u8; HEADER] {
     put(18, &62u16.to_le_bytes()); // of x86-64
     put(20, &1u32.to_le_bytes());
     put(24, &(CODE_AT + CODE_OFFSET as u64).to_le_bytes()); // entry
-    put(32, &(HEADER as u64).to_le_bytes()); // where the parts are told
+    put(32, &(HEADER as u64).to_le_bytes()); // where the parts are listed
     put(52, &(HEADER as u16).to_le_bytes());
     put(54, &(PART as u16).to_le_bytes());
     put(56, &(PARTS as u16).to_le_bytes());

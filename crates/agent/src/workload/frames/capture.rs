@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Seconds after which it ends, if the generator has not said so before
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     duration: f64,
-    /// Number that tells a generator's frames from those of another one
+    /// Number that distinguishes a generator's frames from those of another one
     #[arg(long, value_name = "N", default_value_t = 1)]
     session: u32,
     /// Print the result record

@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     duration: f64,
-    /// Number that tells its frames from those of another generator
+    /// Number that distinguishes its frames from those of another generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     session: u32,
     /// Print the result record

@@ -63,14 +63,14 @@ pub fn run(spec: &FrameCapture, context: &Context) -> Result<Outcome> {
     at_link(spec, &link, context, &|| ())
 }
 
-/// Captures at this interface, whatever the plan says of its address; tells when the stream has ended.
+/// Captures at this interface, whatever the plan says of its address; reports when the stream has ended.
 pub fn at_link(
     spec: &FrameCapture,
     link: &Link,
     context: &Context,
     ended: &(dyn Fn() + Sync),
 ) -> Result<Outcome> {
-    check::telling(spec.interval_s, spec.omit_s)?;
+    check::reporting(spec.interval_s, spec.omit_s)?;
     check_ring(spec.ring)?;
     check_length(spec.frame, link.mtu)?;
     let source = frame_sources::open(&Opening {
@@ -82,8 +82,8 @@ pub fn at_link(
         at_once: false,
     })?;
     let ring_bytes = source.ring_bytes() as usize;
-    let told = source.told();
-    if let Some(warning) = told.warning {
+    let reported = source.reported();
+    if let Some(warning) = reported.warning {
         context.warn(warning);
     }
     if spec.via == FrameVia::Socket
@@ -92,13 +92,13 @@ pub fn at_link(
         context.warn(sentence);
     }
     let inlet = Ring { source: Mutex::new(source), drops: AtomicU64::new(0) };
-    let telling = Telling { on: &spec.on, interval_s: spec.interval_s, is_numbered: true };
+    let reporting = Telling { on: &spec.on, interval_s: spec.interval_s, is_numbered: true };
     let inlets = [inlet];
-    let mut outcome = receiver::run(telling, context, &inlets, ring_bytes, |inlet, flow| {
+    let mut outcome = receiver::run(reporting, context, &inlets, ring_bytes, |inlet, flow| {
         receive(inlet, flow, spec.omit_s > 0.0, context, ended)
     })?;
     outcome.set("all_drops", inlets[0].drops.load(Relaxed) as f64);
-    for (name, value) in told.values {
+    for (name, value) in reported.values {
         outcome.set(name, value);
     }
     Ok(outcome)
@@ -142,7 +142,7 @@ fn receive(
             received.arrival(flow, Arrival { now, bytes, packets });
         }
         if taken > 0 {
-            flow.tell(&received, Some(&account.sequence));
+            flow.report(&received, Some(&account.sequence));
             flow.foreign(account.foreign);
         }
         if now >= next_look {

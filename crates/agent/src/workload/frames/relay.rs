@@ -45,7 +45,7 @@ pub const VALUES: &[Definition] = &[
 const TURN: u16 = 64;
 /// Looks before it is, where they find nothing.
 const LOOKS: u32 = 64;
-/// The guest has no way to tell of a frame. So it is looked for one without a break, and then so often; one from
+/// The guest has no way to notify of a frame. So it is looked for one without a break, and then so often; one from
 /// the bridge ends the sleep.
 const SPIN: Duration = Duration::from_micros(50);
 const NAP_NS: i64 = 50_000;
@@ -125,7 +125,7 @@ fn nap(relay: &Relay) -> Result<()> {
     }
 }
 
-/// Has who polls do it until told to stop, or until that one says why it cannot.
+/// Has who polls do it until asked to stop, or until that one says why it cannot.
 fn await_end(polling: &UnixStream, parts: &Parts, context: &Context) -> Result<()> {
     polling.set_read_timeout(Some(BEGIN_LIMIT))?;
     serve::ask_for_relay(polling, parts)?;

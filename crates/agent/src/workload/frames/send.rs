@@ -26,7 +26,11 @@ pub const VALUES: &[Definition] = &[
     ("elapsed_s", "s", "time over which was counted"),
     ("sent_bytes", "B", "frames handed over and accepted, with their headers, without FCS"),
     ("sent_packets", "frames", "frames handed over and accepted"),
-    ("all_packets", "frames", "sent_packets, those before, what tells the end, and send_errors"),
+    (
+        "all_packets",
+        "frames",
+        "sent_packets, those before, what announces the end, and send_errors",
+    ),
     ("all_bytes", "B", "sent_bytes, and those before"),
     ("all_calls", "calls", "system calls that handed all_bytes over, or tried to"),
     ("offered_bps", "b/s", "rate of frames asked for; absent when as fast as it goes"),
@@ -91,7 +95,7 @@ struct Frames {
     burst: u64,
     settled: u64,
     counted: u64,
-    /// What tells the end, and what the interface refused: it counts them as dropped.
+    /// What marks the end, and what the interface refused: it counts them as dropped.
     others: u64,
 }
 

@@ -16,7 +16,7 @@ const HEADER: usize = 3;
 /// Which writing of which block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Of the task: a block that another run left is told from one of this.
+    /// Of the task: a block that another run left differs from one of this.
     pub seed: u64,
     pub number: u64,
     /// How often it was written before.

@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(begin(&mut job, 1000).due_ns, Some(1000));
         let Next::At(due) = job.next(2000) else { panic!("too early") };
         assert_eq!(due, 1000 + SECOND / 4);
-        // Late, it is told from its own time on.
+        // Late, it is counted from its own time on.
         assert_eq!(begin(&mut job, due + 5).due_ns, Some(due));
         assert!(matches!(job.next(1000 + SECOND), Next::Nothing));
     }

@@ -315,9 +315,9 @@ fn outcome(done: &Done, block: u32) -> Outcome {
         .set("writes", writes)
         .set("fdatasyncs", syncs)
         .set("bytes", (reads + writes) * f64::from(block));
-    done.reads.tell(&mut outcome, "read");
-    done.writes.tell(&mut outcome, "write");
-    done.syncs.tell(&mut outcome, "sync");
+    done.reads.report(&mut outcome, "read");
+    done.writes.report(&mut outcome, "write");
+    done.syncs.report(&mut outcome, "sync");
     outcome
 }
 

@@ -1,4 +1,4 @@
-//! What a request and its answer carry: 16 bytes that tell whose they are, then zeros.
+//! What a request and its answer carry: 16 bytes that say whose they are, then zeros.
 //!
 //! An answer is the request with another magic word: two repliers that were made to talk to each
 //! other (a forged source address) fall silent at once, and an echo of the request is no answer.
@@ -13,7 +13,7 @@ pub const MAX_DATAGRAM: usize = 65_507;
 const REQUEST: [u8; 4] = *b"HTPq";
 const ANSWER: [u8; 4] = *b"HTPa";
 
-/// Writes a request of `message.len()` bytes; the session tells this run's answers from another's.
+/// Writes a request of `message.len()` bytes; the session distinguishes this run's answers from another's.
 pub fn write_request(message: &mut [u8], session: u32, number: u32) {
     let length = message.len() as u32;
     message[0..4].copy_from_slice(&REQUEST);

@@ -35,7 +35,7 @@ impl WorkloadKind for PingReply {
     }
 }
 
-/// Answers requests of up to `message` bytes until told to stop.
+/// Answers requests of up to `message` bytes until asked to stop.
 pub fn reply(spec: &PingReply, context: &Context) -> Result<Outcome> {
     let replies = AtomicU64::new(0);
     match spec.protocol {
@@ -80,7 +80,7 @@ fn answer_datagrams(
     replies: &AtomicU64,
     context: &Context,
 ) -> Result<()> {
-    // One byte more than the largest, to tell longer ones.
+    // One byte more than the largest, to notice longer ones.
     let mut buffer = vec![0; largest + 1];
     while !context.stopped() {
         let (length, from) = match recvfrom(socket, &mut buffer[..], RecvFlags::empty()) {
@@ -173,7 +173,7 @@ fn send_all(socket: impl AsFd, mut bytes: &[u8], context: &Context) -> Result<()
     Ok(())
 }
 
-/// Calls until it succeeds, fails, or the workload is told to stop.
+/// Calls until it succeeds, fails, or the workload is asked to stop.
 fn wait_through<T>(context: &Context, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T> {
     while !context.stopped() {
         match call() {

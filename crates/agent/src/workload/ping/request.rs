@@ -44,7 +44,7 @@ impl WorkloadKind for PingRequest {
 }
 
 /// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
-/// passed, or it is told to stop: what was measured until then is the outcome. It fails when the
+/// passed, or it is asked to stop: what was measured until then is the outcome. It fails when the
 /// other end refuses, or when not one answer came.
 pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
     check(spec)?;
@@ -303,9 +303,9 @@ mod tests {
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         ask();
         stop.store(true, Ordering::Relaxed);
-        let told = Instant::now();
+        let asked = Instant::now();
         let outcome = replier.join().unwrap().unwrap();
-        assert!(told.elapsed() < Duration::from_secs(2), "the replier heeds a stop");
+        assert!(asked.elapsed() < Duration::from_secs(2), "the replier heeds a stop");
         outcome.values["replies"]
     }
 
@@ -343,7 +343,7 @@ mod tests {
         for host in ["127.0.0.1", "::1"] {
             match ask(&spec(PingProtocol::Icmp, host.to_owned(), 100)) {
                 Ok(outcome) => assert_eq!(outcome.values["replies"], 100.0),
-                // Whoever may not has to be told what to do.
+                // Whoever may not needs to know what to do.
                 Err(error) => assert!(error.to_string().contains("ping_group_range"), "{error}"),
             }
         }
@@ -515,9 +515,9 @@ mod tests {
                 let asker = std::thread::spawn(move || request(&spec, &context));
                 std::thread::sleep(Duration::from_millis(200));
                 stop.store(true, Ordering::Relaxed);
-                let told = Instant::now();
+                let asked = Instant::now();
                 let outcome = asker.join().unwrap().unwrap();
-                assert!(told.elapsed() < Duration::from_secs(2));
+                assert!(asked.elapsed() < Duration::from_secs(2));
                 assert!(outcome.values["replies"] > 1.0);
             });
         });

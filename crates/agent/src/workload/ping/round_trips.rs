@@ -48,7 +48,7 @@ impl RoundTrips {
     }
 
     /// Values by the names of [`super::request`], and the histogram `rtt`. What cannot
-    /// be told of so few answers is absent.
+    /// be said of so few answers is absent.
     pub fn outcome(&self, elapsed_s: f64) -> Outcome {
         let mut outcome = Outcome::default();
         outcome
@@ -56,7 +56,7 @@ impl RoundTrips {
             .set("requests", self.requests as f64)
             .set("replies", self.replies() as f64)
             .set("lost_packets", self.lost as f64);
-        self.latencies.tell(&mut outcome, "rtt");
+        self.latencies.report(&mut outcome, "rtt");
         if self.differences > 0 {
             let jitter_ns = self.difference_sum_ns as f64 / self.differences as f64;
             outcome.set("rtt_jitter_ns", jitter_ns);

@@ -40,7 +40,7 @@ pub struct Udp {
     socket: Socket,
     session: u32,
     request: Vec<u8>,
-    /// One byte more than an answer, to tell longer ones.
+    /// One byte more than an answer, to notice longer ones.
     answer: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ impl Udp {
     pub fn new(to: SocketAddr, length: usize, session: u32, dscp: Option<u8>) -> Result<Self> {
         let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
         mark(&socket, to, dscp)?;
-        // Connected: the kernel keeps strangers away, and tells when nobody listens.
+        // Connected: the kernel keeps strangers away, and reports when nobody listens.
         socket.connect(&to.into()).with_context(|| format!("no way to {to}"))?;
         set_timeouts(&socket)?;
         Ok(Udp { socket, session, request: vec![0; length], answer: vec![0; length + 1] })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::datagram::{self, Kind};
 use super::sequence::Sequence;
 
-/// The end is told several times, since what tells it may be lost too.
+/// The end is announced several times, since what announces it may be lost too.
 pub const END_MARKS: u32 = 8;
 pub const BETWEEN_END_MARKS: Duration = Duration::from_millis(5);
 
@@ -125,7 +125,7 @@ impl Account {
     }
 
     /// Whether nothing more will come. What is missing may be under way still: it may wait in the queue of
-    /// a CPU that its sender has left, where what tells the end overtakes it.
+    /// a CPU that its sender has left, where what marks the end overtakes it.
     pub fn is_complete(&self) -> bool {
         self.end_marks == END_MARKS && self.sequence.lost() == 0
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tells_the_end_may_overtake_what_is_missing() {
+    fn what_reports_the_end_may_overtake_what_is_missing() {
         let mut account = Account::new(0, 4);
         let mut come = |kind, number| {
             let mut frame = [0; 4 + datagram::HEADER];

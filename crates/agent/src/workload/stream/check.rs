@@ -27,7 +27,7 @@ pub fn send(spec: &StreamSend) -> Result<()> {
 pub fn receive(spec: &StreamReceive) -> Result<()> {
     common(spec.protocol, spec.flows, spec.message, spec.batch)?;
     socket_buffer(spec.socket_buffer)?;
-    telling(spec.interval_s, spec.omit_s)
+    reporting(spec.interval_s, spec.omit_s)
 }
 
 /// When a sender of any messages sends.
@@ -38,11 +38,11 @@ pub fn timetable(asked: &Timetable) -> Result<()> {
     {
         bail!("rate_bps is {rate}: it must be from 1 to 1e13 bits per second");
     }
-    telling(asked.interval_s, asked.omit_s)
+    reporting(asked.interval_s, asked.omit_s)
 }
 
-/// What is left out, and how often an end tells what came.
-pub fn telling(interval_s: f64, omit_s: f64) -> Result<()> {
+/// What is left out, and how often an end reports what came.
+pub fn reporting(interval_s: f64, omit_s: f64) -> Result<()> {
     seconds("interval_s", interval_s, MIN_INTERVAL_S)?;
     seconds("omit_s", omit_s, 0.0)
 }

@@ -125,8 +125,8 @@ fn start_receiver(node: &str, spec: StreamReceive, emitter: Arc<Emitter>) -> Res
     let (node, stopping) = (node.to_owned(), stop.clone());
     // The sender of `ready` lives in the context: when the task fails first, the channel closes.
     let thread = thread::spawn(move || {
-        let tell = move || ready.send(()).unwrap_or_default();
-        let context = Context::new((&node, 0, "stream", "receive"), emitter, stopping, tell);
+        let report = move || ready.send(()).unwrap_or_default();
+        let context = Context::new((&node, 0, "stream", "receive"), emitter, stopping, report);
         context.result(receive(&spec, &context))
     });
     if is_ready.recv().is_ok() {
@@ -541,7 +541,7 @@ fn serve(connection: &TcpStream, client: SocketAddr, stop: &AtomicBool) -> Resul
     ended
 }
 
-/// Tells the sender's result as soon as it has ended, and returns when the client says that all is
+/// Reports the sender's result as soon as it has ended, and returns when the client says that all is
 /// over, has gone away, or the server stops.
 fn wait_for_end(
     lines: &mut Conversation,

@@ -36,7 +36,7 @@ pub struct Request {
 pub enum Order {
     /// Both ends listen: send.
     Begin,
-    /// Everything has been sent: stop, tell the results.
+    /// Everything has been sent: stop, report the results.
     End,
 }
 

@@ -1,7 +1,7 @@
 //! The first 16 bytes of every datagram, and of every TCP connection: whose it is and which.
 //!
 //! Two little-endian words. The first is the same for all of one flow, so that a receiver checks it
-//! with one comparison: magic (32 bits), flow (16), stream (16; chosen by the sender, tells a late
+//! with one comparison: magic (32 bits), flow (16), stream (16; chosen by the sender, distinguishes a late
 //! datagram of an earlier stream apart). The second: kind (8 bits), sequence number (56).
 
 /// "hts1", read as a little-endian number.

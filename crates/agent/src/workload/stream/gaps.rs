@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::workload::clock::SECOND;
 use crate::workload::latencies::Latencies;
 
-/// The longest gap that is told apart.
+/// The longest gap that is distinguished.
 const MOST_NS: u64 = 10 * SECOND;
 
 const GAIN: f64 = 1.0 / 16.0;
@@ -52,7 +52,7 @@ impl Gaps {
     }
 
     /// Sets `gap_min_ns` and so on, the histogram `gap`, and `jitter_ns`: of all flows, each by its gaps.
-    pub fn tell<'a>(flows: impl Iterator<Item = &'a Gaps>, outcome: &mut Outcome) -> Result<()> {
+    pub fn report<'a>(flows: impl Iterator<Item = &'a Gaps>, outcome: &mut Outcome) -> Result<()> {
         let mut all = Latencies::new(MOST_NS)?;
         let (mut sum_ns, mut count) = (0.0, 0);
         for flow in flows {
@@ -60,7 +60,7 @@ impl Gaps {
             sum_ns += flow.sum_ns;
             count += flow.count;
         }
-        all.tell(outcome, "gap");
+        all.report(outcome, "gap");
         if count > 0 {
             outcome.set("jitter_ns", sum_ns / count as f64);
         }
@@ -72,17 +72,17 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    fn told(arrivals: &[(u64, u64)]) -> Outcome {
+    fn reported(arrivals: &[(u64, u64)]) -> Outcome {
         let mut gaps = Gaps::new(1000.0).unwrap();
         arrivals.iter().for_each(|&(number, now)| gaps.note(number, now));
         let mut outcome = Outcome::default();
-        Gaps::tell(std::iter::once(&gaps), &mut outcome).unwrap();
+        Gaps::report(std::iter::once(&gaps), &mut outcome).unwrap();
         outcome
     }
 
     #[test]
     fn what_comes_as_it_was_sent_has_no_jitter() {
-        let outcome = told(&[(0, 500), (1, 1500), (2, 2500), (5, 5500)]);
+        let outcome = reported(&[(0, 500), (1, 1500), (2, 2500), (5, 5500)]);
         assert_eq!(outcome.values["jitter_ns"], 0.0);
         assert_eq!(outcome.values["gap_max_ns"], 3000.0);
         assert_eq!(outcome.values["gap_min_ns"], 1000.0);
@@ -91,14 +91,14 @@ mod tests {
     #[test]
     fn jitter_is_the_rfcs_by_hand() {
         // D: 160, 0, -320. J: 10, 10 - 10/16 = 9.375, 9.375 + (320 - 9.375)/16 = 28.7890625.
-        let outcome = told(&[(0, 0), (1, 1160), (2, 2160), (3, 2840)]);
+        let outcome = reported(&[(0, 0), (1, 1160), (2, 2160), (3, 2840)]);
         let expected = (10.0 + 9.375 + 28.789_062_5) / 3.0;
         assert!((outcome.values["jitter_ns"] - expected).abs() < 1e-9, "{:?}", outcome.values);
     }
 
     #[test]
     fn what_came_late_is_no_gap() {
-        let outcome = told(&[(0, 0), (2, 2000), (1, 2100), (2, 2200), (3, 3000)]);
+        let outcome = reported(&[(0, 0), (2, 2000), (1, 2100), (2, 2200), (3, 3000)]);
         assert_eq!(outcome.values["jitter_ns"], 0.0);
         let gaps: u64 = outcome.histograms["gap"].buckets.iter().map(|&(_, count)| count).sum();
         assert_eq!(gaps, 2);
@@ -106,6 +106,6 @@ mod tests {
 
     #[test]
     fn one_message_has_no_gap() {
-        assert!(!told(&[(0, 7)]).values.contains_key("jitter_ns"));
+        assert!(!reported(&[(0, 7)]).values.contains_key("jitter_ns"));
     }
 }

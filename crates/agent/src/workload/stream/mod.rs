@@ -2,7 +2,7 @@
 //!
 //! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count
 //! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean
-//! is told where they are made.
+//! is said where they are made.
 //!
 //! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
 //! - `pace`: when messages are due
@@ -55,16 +55,16 @@ impl WorkloadKind for StreamReceive {
 pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
     check::send(spec)?;
     let to = address::of_port(&spec.to)?;
-    let tell = |buffer| warn_of_shortfall(Buffer::Send, spec.socket_buffer, buffer, context);
+    let report = |buffer| warn_of_shortfall(Buffer::Send, spec.socket_buffer, buffer, context);
     match spec.protocol {
         StreamProtocol::Tcp => {
             let (flows, buffer) = tcp::connect(spec, to)?;
-            tell(buffer);
+            report(buffer);
             sender::run(&spec.into(), context, flows, buffer)
         }
         StreamProtocol::Udp => {
             let (flows, buffer) = udp::connect(spec, to, context)?;
-            tell(buffer);
+            report(buffer);
             sender::run(&spec.into(), context, flows, buffer)
         }
     }
@@ -73,18 +73,18 @@ pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
 pub fn receive(spec: &StreamReceive, context: &Context) -> Result<Outcome> {
     check::receive(spec)?;
     let on = address::of_port(&spec.on)?;
-    let tell = |buffer| warn_of_shortfall(Buffer::Receive, spec.socket_buffer, buffer, context);
+    let report = |buffer| warn_of_shortfall(Buffer::Receive, spec.socket_buffer, buffer, context);
     match spec.protocol {
         StreamProtocol::Tcp => {
             let (listeners, buffer) = tcp::listen(spec, on)?;
-            tell(buffer);
+            report(buffer);
             receiver::run(spec.into(), context, &listeners, buffer, |listener, flow| {
                 tcp::receive(spec, listener, flow, context)
             })
         }
         StreamProtocol::Udp => {
             let (sockets, buffer) = udp::bind(spec, on)?;
-            tell(buffer);
+            report(buffer);
             receiver::run(spec.into(), context, &sockets, buffer, |socket, flow| {
                 udp::receive(spec, socket, flow, context)
             })

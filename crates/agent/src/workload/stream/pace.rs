@@ -6,7 +6,7 @@
 //!
 //! A sender that was held up catches up, within bounds: no group holds more than [`GROUP`] worth of
 //! messages, groups follow each other no faster than [`HASTE`] times the rate, and what is more
-//! than [`DEBT`] behind is given up (the schedule moves, and `late` tells).
+//! than [`DEBT`] behind is given up (the schedule moves, and `late` counts it).
 
 use crate::workload::clock::{SECOND, to_seconds};
 

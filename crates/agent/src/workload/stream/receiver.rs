@@ -1,4 +1,4 @@
-//! The receiving end: one thread a flow, and the caller's thread, which tells the intervals.
+//! The receiving end: one thread a flow, and the caller's thread, which reports the intervals.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -66,7 +66,7 @@ pub const VALUES: &[Definition] = &[
 /// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
 #[cfg_attr(
     not(test),
-    expect(dead_code, reason = "what they mean; a test holds them to what is told")
+    expect(dead_code, reason = "what they mean; a test holds them to what is reported")
 )]
 pub const INTERVAL_VALUES: &[Definition] = &[
     ("received_bytes", "B", "payload received, duplicates left out"),
@@ -82,7 +82,7 @@ const DRAIN_LIMIT: u64 = SECOND / 4;
 
 const NEVER: u64 = u64::MAX;
 
-/// How what comes is told of.
+/// How what comes is reported.
 #[derive(Clone, Copy)]
 pub struct Telling<'a> {
     /// Where it is to come, in an error.
@@ -185,7 +185,7 @@ impl<'a> Flow<'a> {
         self.foreign.store(count, Relaxed);
     }
 
-    pub fn tell(&self, received: &Received, sequence: Option<&Sequence>) {
+    pub fn report(&self, received: &Received, sequence: Option<&Sequence>) {
         self.bytes.store(received.bytes, Relaxed);
         self.packets.store(received.packets, Relaxed);
         if let Some(sequence) = sequence {
@@ -239,7 +239,7 @@ impl Received {
     }
 }
 
-/// When a flow that was told to stop has waited long enough for what is still under way.
+/// When a flow that was asked to stop has waited long enough for what is still under way.
 #[derive(Default)]
 pub struct Stop {
     limit: Option<u64>,
@@ -252,9 +252,9 @@ impl Stop {
     }
 }
 
-/// Runs `receive` for every inlet until all have ended and the receiver is told to stop.
+/// Runs `receive` for every inlet until all have ended and the receiver is asked to stop.
 pub fn run<I, R>(
-    telling: Telling,
+    reporting: Telling,
     context: &Context,
     inlets: &[I],
     socket_buffer: usize,
@@ -267,7 +267,7 @@ where
     let arrivals = Arrivals::new();
     let flows: Vec<Flow> =
         (0..inlets.len()).map(|index| Flow::new(index as u16, &arrivals)).collect();
-    let mut intervals = Intervals::new(telling, context, &flows, inlets);
+    let mut intervals = Intervals::new(reporting, context, &flows, inlets);
     context.ready();
 
     let results: Vec<Result<Option<Received>>> = thread::scope(|scope| {
@@ -288,12 +288,12 @@ where
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });
 
-    let received = all_came(telling.on, &flows, results)?;
+    let received = all_came(reporting.on, &flows, results)?;
     let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
     intervals.close(arrivals.first_counted.load(Relaxed), last);
     let mut outcome = outcome(&received, &intervals, socket_buffer);
     if received.iter().any(|flow| flow.gaps.is_some()) {
-        Gaps::tell(received.iter().filter_map(|flow| flow.gaps.as_ref()), &mut outcome)?;
+        Gaps::report(received.iter().filter_map(|flow| flow.gaps.as_ref()), &mut outcome)?;
     }
     Ok(outcome)
 }
@@ -350,7 +350,7 @@ fn outcome<I: Inlet>(
         // n arrivals are n - 1 gaps: the first one's bytes came before the time began.
         outcome.set("goodput_bps", (total.bytes - first_bytes) as f64 * 8.0 / elapsed_s);
     }
-    if intervals.telling.is_numbered {
+    if intervals.reporting.is_numbered {
         outcome
             .set("lost_packets", total.lost as f64)
             .set("reordered_packets", total.reordered as f64)
@@ -377,9 +377,9 @@ struct Totals {
     drops: Option<u64>,
 }
 
-/// Tells what happened from one look at the flows to the next.
+/// Reports what happened from one look at the flows to the next.
 struct Intervals<'a, I> {
-    telling: Telling<'a>,
+    reporting: Telling<'a>,
     context: &'a Context,
     step: u64,
     flows: &'a [Flow<'a>],
@@ -393,15 +393,15 @@ struct Intervals<'a, I> {
 
 impl<'a, I: Inlet> Intervals<'a, I> {
     fn new(
-        telling: Telling<'a>,
+        reporting: Telling<'a>,
         context: &'a Context,
         flows: &'a [Flow<'a>],
         inlets: &'a [I],
     ) -> Self {
         Intervals {
-            telling,
+            reporting,
             context,
-            step: clock::from_seconds(telling.interval_s),
+            step: clock::from_seconds(reporting.interval_s),
             flows,
             inlets,
             times: None,
@@ -410,7 +410,7 @@ impl<'a, I: Inlet> Intervals<'a, I> {
         }
     }
 
-    /// Waits a little, and tells the interval that ended meanwhile.
+    /// Waits a little, and reports the interval that ended meanwhile.
     fn watch(&mut self, first: u64) {
         let now = clock::now_ns();
         self.begin(first);
@@ -419,16 +419,16 @@ impl<'a, I: Inlet> Intervals<'a, I> {
             _ => NEVER,
         };
         if now >= next {
-            self.tell(now);
+            self.report(now);
         } else {
             clock::sleep_once(next.min(now + PATIENCE.as_nanos() as u64));
         }
     }
 
-    /// Tells the last interval, up to the last arrival.
+    /// Reports the last interval, up to the last arrival.
     fn close(&mut self, first: u64, last: u64) {
         self.begin(first);
-        self.tell(last);
+        self.report(last);
         self.last = self.totals();
     }
 
@@ -446,7 +446,7 @@ impl<'a, I: Inlet> Intervals<'a, I> {
         self.flows.iter().any(|flow| !flow.ended.load(Relaxed))
     }
 
-    fn tell(&mut self, now: u64) {
+    fn report(&mut self, now: u64) {
         let Some((zero, before, due)) = self.times else { return };
         if now <= before {
             return;
@@ -456,7 +456,7 @@ impl<'a, I: Inlet> Intervals<'a, I> {
             ("received_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("received_packets".to_owned(), (total.packets - self.last.packets) as f64),
         ]);
-        if self.telling.is_numbered {
+        if self.reporting.is_numbered {
             let lost = total.lost as f64 - self.last.lost as f64;
             values.insert("lost_packets".to_owned(), lost);
             let reordered = (total.reordered - self.last.reordered) as f64;
@@ -490,7 +490,7 @@ impl<'a, I: Inlet> Intervals<'a, I> {
     }
 
     fn drops(&self) -> Option<u64> {
-        if !self.telling.is_numbered {
+        if !self.reporting.is_numbered {
             return None;
         }
         self.inlets.iter().map(Inlet::drops).sum()

@@ -25,7 +25,7 @@ pub const VALUES: &[Definition] = &[
     ("elapsed_s", "s", "time over which was counted"),
     ("sent_bytes", "B", "payload handed to the kernel and accepted"),
     ("sent_packets", "messages", "messages handed to the kernel and accepted"),
-    ("all_packets", "messages", "sent_packets, those before, and what tells the end; UDP"),
+    ("all_packets", "messages", "sent_packets, those before, and what announces the end; UDP"),
     ("all_bytes", "B", "sent_bytes, and those before"),
     ("all_calls", "calls", "system calls that handed all_bytes over, or tried to"),
     ("offered_bps", "b/s", "payload rate asked for; absent when as fast as it goes"),
@@ -46,7 +46,7 @@ pub const VALUES: &[Definition] = &[
 /// Of one interval: differences, but for the state of TCP at its end.
 #[cfg_attr(
     not(test),
-    expect(dead_code, reason = "what they mean; a test holds them to what is told")
+    expect(dead_code, reason = "what they mean; a test holds them to what is reported")
 )]
 pub const INTERVAL_VALUES: &[Definition] = &[
     ("sent_bytes", "B", "payload handed to the kernel and accepted"),
@@ -95,17 +95,17 @@ pub trait SendFlow: Send {
     /// Hands at most `due` messages to the kernel.
     fn send(&mut self, due: u64, kind: Kind) -> io::Result<Sent>;
 
-    /// Tells the receiver that the stream is over, after `counted` messages that count, and waits
+    /// Announces to the receiver that the stream is over, after `counted` messages that count, and waits
     /// until it has what was sent, but not for ever. Returns a warning.
     fn finish(&mut self, counted: u64, context: &Context) -> Option<String>;
 
-    /// The socket, where TCP_INFO tells about it.
+    /// The socket, where TCP_INFO reports about it.
     fn connection(&self) -> Option<Arc<Socket>>;
 
     /// Bytes of one message as it is sent.
     fn message(&self) -> u32;
 
-    /// Everything that was sent: what counts, what does not, what tells the end. None where that is
+    /// Everything that was sent: what counts, what does not, what marks the end. None where that is
     /// not the flow's to know.
     fn all(&self) -> Option<u64>;
 
@@ -217,7 +217,7 @@ pub fn run<F: SendFlow>(
              (more duration, or more CPU for the sender)"
         );
     }
-    intervals.tell(end);
+    intervals.report(end);
     let mut outcome = outcome(spec, &tallies, &counted, seconds_between(begin, end), socket_buffer);
     if let Some(segments) = flows.iter().find_map(F::segments) {
         outcome.set("segmentation", f64::from(u8::from(segments)));
@@ -242,7 +242,7 @@ fn pacer(spec: &Timetable, start: u64, index: u32, message: u32) -> Option<Pacer
     Some(Pacer::new(origin, apart_s * f64::from(spec.flows)))
 }
 
-/// Moves the stage on time and tells the intervals.
+/// Moves the stage on time and reports the intervals.
 fn keep_time(
     spec: &Timetable,
     context: &Context,
@@ -256,9 +256,9 @@ fn keep_time(
         intervals.begin(clock::now_ns());
         let step = clock::from_seconds(spec.interval_s);
         let mut boundary = schedule.count_from + step;
-        // The last interval is told when the flows have ended; a sliver joins the one before.
+        // The last interval is reported when the flows have ended; a sliver joins the one before.
         while boundary + step / 10 < schedule.end && wait_until(boundary, going) {
-            intervals.tell(clock::now_ns());
+            intervals.report(clock::now_ns());
             boundary += step;
         }
         wait_until(schedule.end, going);
@@ -438,7 +438,7 @@ impl Totals {
     }
 }
 
-/// Tells what happened from one look at the tallies to the next.
+/// Reports what happened from one look at the tallies to the next.
 struct Intervals<'a> {
     context: &'a Context,
     tallies: &'a [Tally],
@@ -458,7 +458,7 @@ impl<'a> Intervals<'a> {
         self.last = Totals { retransmits: retransmits(&self.infos()), ..Totals::default() };
     }
 
-    fn tell(&mut self, now: u64) {
+    fn report(&mut self, now: u64) {
         let Some((zero, before)) = self.times else { return };
         if now <= before {
             return;

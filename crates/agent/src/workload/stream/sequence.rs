@@ -1,7 +1,7 @@
 //! Which sequence numbers came: lost, reordered and duplicate ones.
 //!
 //! Reordered as in RFC 4737 (a number below one that came before); duplicate as in RFC 5560; lost
-//! is what is missing below the highest number known. A bitmap of the last [`WINDOW`] numbers tells
+//! is what is missing below the highest number known. A bitmap of the last [`WINDOW`] numbers shows
 //! a late datagram from a second copy. One that is later than that counts as reordered.
 
 /// Numbers remembered: at 2 million a second, half a second; 128 KiB a flow.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_reordering_and_duplicates_are_told_apart() {
+    fn loss_reordering_and_duplicates_are_reported_apart() {
         for seed in 0..60 {
             let mut dice = Dice(seed);
             let count = 1 + dice.below(20_000);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_how_large_a_buffer_is() {
+    fn the_kernel_reports_how_large_a_buffer_is() {
         let socket = new(Type::DGRAM, "127.0.0.1:1".parse().unwrap()).unwrap();
         let got = size_buffer(&socket, Buffer::Receive, Some(65536)).unwrap();
         assert_eq!(got, 131072);

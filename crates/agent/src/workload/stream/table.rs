@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_tells_what_was_lost() {
+    fn a_result_reports_what_was_lost() {
         let result = result(&TaskResult {
             node: "server".to_owned(),
             task: "receive".to_owned(),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_as_one() {
+    fn a_failure_is_reported_as_one() {
         let error = Some("no sender came".to_owned());
         let result = result(&TaskResult { error, ..TaskResult::default() });
         assert!(result.contains("failed: no sender came"));

@@ -23,7 +23,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long the receiver may take for what is still in the buffers when the stream ends.
 const DRAIN_LIMIT: u64 = 10 * SECOND;
 
-/// The same for a sender that was told to stop.
+/// The same for a sender that was asked to stop.
 const STOPPED_DRAIN_LIMIT: u64 = SECOND / 4;
 
 /// How long a new connection may take to say whose it is.
@@ -202,7 +202,7 @@ pub fn receive(
                 }
                 if received.began() || now >= flow.first_arrival() + omit {
                     received.arrival(flow, Arrival { now, bytes: length as u64, packets: 1 });
-                    flow.tell(&received, None);
+                    flow.report(&received, None);
                 }
                 if stop.is_due(context, false, now) {
                     break;

@@ -1,4 +1,4 @@
-//! What the kernel tells of a TCP connection (TCP_INFO), by the offsets of `struct tcp_info` in
+//! What the kernel reports of a TCP connection (TCP_INFO), by the offsets of `struct tcp_info` in
 //! linux/tcp.h, which only ever grows at its end.
 
 use std::io;

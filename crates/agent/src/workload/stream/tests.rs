@@ -56,7 +56,7 @@ impl Log {
         self.records().into_iter().filter_map(of).collect()
     }
 
-    /// Waits until the intervals told so far have more than `least` of a value together.
+    /// Waits until the intervals reported so far have more than `least` of a value together.
     fn wait(&self, value: &str, least: f64) {
         let limit = Instant::now() + Duration::from_secs(20);
         while self.intervals().iter().map(|one| one.values[value]).sum::<f64>() <= least {
@@ -77,11 +77,11 @@ struct Task {
 impl Task {
     fn start(work: impl FnOnce(&Context) -> anyhow::Result<Outcome> + Send + 'static) -> Self {
         let (log, stop) = (Log::default(), Arc::new(AtomicBool::new(false)));
-        let (tell, ready) = mpsc::channel();
+        let (report, ready) = mpsc::channel();
         let (emitter, stopping) = (Arc::new(Emitter::new(log.clone())), stop.clone());
         let thread = thread::spawn(move || {
-            let tell = move || tell.send(()).unwrap_or_default();
-            work(&Context::new(("node", 1, "phase", "task"), emitter, stopping, tell))
+            let report = move || report.send(()).unwrap_or_default();
+            work(&Context::new(("node", 1, "phase", "task"), emitter, stopping, report))
         });
         Task { log, stop, ready, thread }
     }
@@ -192,7 +192,7 @@ fn tcp_flows_arrive_whole() {
 }
 
 #[test]
-fn small_messages_wait_for_others_only_when_they_are_told_to() {
+fn small_messages_wait_for_others_only_when_they_are_reported_to() {
     for nodelay in [true, false] {
         let (mut send, receive) = specs(StreamProtocol::Tcp, 1, 64);
         send.nodelay = nodelay;
@@ -266,8 +266,8 @@ fn a_sender_that_cannot_keep_the_rate_counts_from_the_end_of_what_is_omitted() {
         // Nothing of the time that is counted goes by without datagrams that count.
         let first = &log.intervals()[0];
         assert!(first.values["sent_packets"] > 0.05 * sent.values["sent_packets"], "{first:?}");
-        let told: f64 = log.intervals().iter().map(|one| one.end_s - one.begin_s).sum();
-        close(told, sent.values["elapsed_s"], 0.1);
+        let reported: f64 = log.intervals().iter().map(|one| one.end_s - one.begin_s).sum();
+        close(reported, sent.values["elapsed_s"], 0.1);
     });
 }
 
@@ -295,7 +295,7 @@ fn missing_flows_are_named() {
 }
 
 #[test]
-fn a_receiver_that_is_stopped_early_tells_what_came() {
+fn a_receiver_that_is_stopped_early_reports_what_came() {
     for protocol in [StreamProtocol::Tcp, StreamProtocol::Udp] {
         let (mut send, receive) = specs(protocol, 1, 1400);
         (send.duration_s, send.rate_bps) = (30.0, Some(10e6));
@@ -310,7 +310,7 @@ fn a_receiver_that_is_stopped_early_tells_what_came() {
 }
 
 #[test]
-fn a_sender_that_is_stopped_tells_what_went() {
+fn a_sender_that_is_stopped_reports_what_went() {
     let (mut send, receive) = specs(StreamProtocol::Tcp, 2, 1 << 14);
     send.duration_s = 30.0;
     let receiver = Task::receiver(receive);
@@ -346,7 +346,7 @@ fn strangers_are_not_counted() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_told_with_its_flow() {
+fn a_connection_that_breaks_is_reported_with_its_flow() {
     tried_again(|| {
         let (_, receive) = specs(StreamProtocol::Tcp, 1, 64);
         let receiver = Task::receiver(receive.clone());
@@ -366,7 +366,7 @@ fn a_connection_that_breaks_is_told_with_its_flow() {
 }
 
 #[test]
-fn nobody_listening_is_told() {
+fn nobody_listening_is_reported() {
     let (send, _) = specs(StreamProtocol::Tcp, 1, 64);
     let error = Task::sender(send).end().0.unwrap_err().to_string();
     assert!(error.contains("nobody listens at 127.0.0.1"), "{error}");

@@ -33,7 +33,7 @@ const MAX_BYTES: u32 = 1 << 20;
 
 /// sendmmsg keeps an error to itself when something went before it: it takes fewer entries than it
 /// was given. Then two calls of one entry follow: what the first provokes (the answer of a host
-/// where nobody receives), the second is told.
+/// where nobody receives), the second is reported.
 const CAREFUL_CALLS: u32 = 2;
 
 /// How long to leave the kernel alone after it refused for want of room (ENOBUFS).
@@ -86,11 +86,11 @@ pub fn connect(
 }
 
 /// Asks the kernel to cut what it is given into messages.
-fn segments(socket: &Socket, message: u32, context: &Context, tell: bool) -> bool {
+fn segments(socket: &Socket, message: u32, context: &Context, report: bool) -> bool {
     match socket::set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, message as i32) {
         Ok(()) => true,
         Err(error) => {
-            if tell {
+            if report {
                 context.warn(format!("no UDP segmentation here ({error}): messages go one by one"));
             }
             false
@@ -292,7 +292,7 @@ pub fn receive(
             if packets > 0 {
                 received.arrival(flow, Arrival { now, bytes, packets });
             }
-            flow.tell(&received, Some(&account.sequence));
+            flow.report(&received, Some(&account.sequence));
             flow.foreign(account.foreign);
             received.all = Some(account.all);
             received.all_bytes = account.all_bytes;

@@ -68,10 +68,10 @@ impl Alone for Arguments {
 
 /// The work alone, with marks where `elapsed_s` begins and ends.
 fn marked(spec: &Touch) -> Result<()> {
-    let begin = || mark::tell(Mark::Begin);
+    let begin = || mark::report(Mark::Begin);
     let context = alone::context("touch", alone::stop_by_signal()?, begin);
     let _worked = touch::work(spec, &context)?;
-    mark::tell(Mark::End);
+    mark::report(Mark::End);
     Ok(())
 }
 

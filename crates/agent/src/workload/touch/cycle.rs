@@ -94,7 +94,7 @@ mod tests {
     /// Pages of successive lines as independent draws would give them: chi-square over 64 regions of
     /// the next line, given any region of this one, and hardly ever the same page twice.
     #[test]
-    fn where_it_goes_next_tells_nothing() {
+    fn where_it_goes_next_reports_nothing() {
         const LINES: u64 = 1 << 18;
         const REGIONS: u64 = 16;
         let cycle = Cycle::new(LINES);

@@ -9,7 +9,7 @@ from hypertare.design import line
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.outcome import outcome, warnings
-from hypertare.machines.batch import Told
+from hypertare.machines.batch import TrialRecords
 from hypertare.protocol.records import Record
 from hypertare.runs.store import OtherProgram
 from hypertare.study import StudyFile
@@ -29,7 +29,7 @@ class Journal(Protocol):
 class Observer(Protocol):
     """Who watches a run."""
 
-    def tell(self, text: str) -> None: ...
+    def notify(self, text: str) -> None: ...
     def bench(self, boot: int, plot: Plot) -> None: ...
     def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None: ...
     def begin(self, planned: PlannedTrial) -> None: ...
@@ -37,7 +37,7 @@ class Observer(Protocol):
     def warn(self, text: str) -> None: ...
 
 
-class Notes:
+class TrialRecorder:
     """Makes finished trials of records, and puts everything into the journal at once."""
 
     def __init__(self, file: StudyFile, journal: Journal, observer: Observer) -> None:
@@ -46,24 +46,24 @@ class Notes:
         self.observer = observer
         self.study = file.cell({})
 
-    def trial(self, told: Told, fingerprint: str | None = None) -> FinishedTrial:
+    def trial(self, ended: TrialRecords, fingerprint: str | None = None) -> FinishedTrial:
         """Writes a trial down; its outcome."""
-        planned = told.place.planned
+        planned = ended.place.planned
         finished = outcome(
             self.study.workloads[planned.workload],
             planned,
-            told.place.variant.nodes,
-            told.records,
-            told.error,
-            told.seconds,
+            ended.place.variant.nodes,
+            ended.records,
+            ended.error,
+            ended.seconds,
             fingerprint,
-            line.theoretical(self.file.cell(told.place.levels), planned.workload),
+            line.theoretical(self.file.cell(ended.place.levels), planned.workload),
         )
-        self.journal.append(finished, told.records)
+        self.journal.append(finished, ended.records)
         return finished
 
     def bench(self, boot: int, records: Sequence[Record]) -> None:
-        """Writes down what the making of a bench told."""
+        """Writes down what the making of a bench reported."""
         self.journal.add_bench(boot, records)
         self.pass_on(records)
 

@@ -14,12 +14,12 @@ from hypertare.design.asks import Ask
 from hypertare.design.design import MAX_GUESTS, Plot, Variant, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, Machine
-from hypertare.engine.laboratory import Asking, levels_of
+from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines.batch import Place
 from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
-class AskedOnBenches:
+class StepBackend:
     """Measures asked blocks, in the order `measure` -> `_block` -> `_stand` (the bench that the
     settings need) -> `_trial`.
     """
@@ -30,9 +30,9 @@ class AskedOnBenches:
         self, asking: Asking, machine: Machine, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.asking = asking
-        self.benches = Benches(machine, asking.notes, asking.on, clock)
+        self.benches = Benches(machine, asking.recorder, asking.on, clock)
         self._warmup = asking.warmup
-        self._most_blocks = asking.notes.study.design.blocks_per_boot
+        self._most_blocks = asking.recorder.study.design.blocks_per_boot
         self._blocks_on_bench = 0
         self._boot = 0
 
@@ -107,14 +107,14 @@ class AskedOnBenches:
         self.close()
         plot = self._plot(hard, wanted)
         self._boot = self.asking.numbers.new_boot()
-        self.asking.notes.observer.bench(self._boot, plot)
+        self.asking.recorder.observer.bench(self._boot, plot)
         failure = self.benches.make(plot, self._boot)
         return self._warm_up(plot) if failure is None else failure.error
 
     def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> Plot:
         platform = self.asking.platform
         others = [] if find(platform).is_baseline else [Variant(platform, own) for own in wanted]
-        guests = self.asking.notes.file.cell(hard).bench_guests
+        guests = self.asking.recorder.file.cell(hard).bench_guests
         return Plot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 
     def _warm_up(self, plot: Plot) -> str | None:
@@ -135,7 +135,7 @@ class AskedOnBenches:
         planned = self.asking.planned(ask, block, self._boot, kind)
         plot, levels = self.benches.plot, levels_of(ask)
         if error is not None or plot is None:
-            self.asking.notes.observer.begin(planned)
+            self.asking.recorder.observer.begin(planned)
             place = Place(Variant(planned.platform), planned, levels)
             return self.asking.answer(self.benches.fail(place, str(error)))
         own = _guest_only(levels)

@@ -14,7 +14,7 @@ from hypertare.protocol import plan
 
 
 class Bootable(Protocol):
-    """What a guest or a machine boots from, and what tells it from others."""
+    """What a guest or a machine boots from, and what identifies it."""
 
     @property
     def kernel(self) -> Path: ...
@@ -33,7 +33,7 @@ class Bootable(Protocol):
 
 
 class Emulating(Protocol):
-    """The emulator of virtual time, and what tells it from others."""
+    """The emulator of virtual time, and what identifies it."""
 
     @property
     def program(self) -> Path: ...
@@ -120,7 +120,7 @@ class Likeness:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class MachineResources:
     """What the machine gives: chosen once, the same for the whole run.
 
     `cpus`: those that the run may use. `polling` is one that a core has which polls for guests, and none of
@@ -158,13 +158,13 @@ class Surroundings:
     processors: Mapping[str, str] = field(default_factory=dict)
 
 
-def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
+def sut_cpus(count: int, resources: MachineResources) -> tuple[int, ...]:
     """The CPUs of the system under test: the last ones, so that the peer can have the first.
 
     Raises:
         InputError: there are not so many.
     """
-    available = surroundings.cpus
+    available = resources.cpus
     if count > len(available):
         raise InputError(
             f"{count} CPUs were asked for, but this machine lets the run use {len(available)}.",
@@ -182,6 +182,6 @@ def files_memory(memory: int) -> int:
     return memory // 2
 
 
-def peer_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
+def peer_cpus(count: int, resources: MachineResources) -> tuple[int, ...]:
     """The CPUs that the system under test leaves to its peer; all of them when it leaves none."""
-    return surroundings.cpus[:-count] or surroundings.cpus
+    return resources.cpus[:-count] or resources.cpus

@@ -4,8 +4,8 @@ A campaign knows its design before it starts. A tuning or a search does not: it 
 back and asks for more. Everything measured goes to the journal at once, and answers that an
 interrupted run has in its journal are not measured again.
 
-`Laboratory` is who is asked, and recalls; one of two backends measures: `asked_on_benches` on a
-machine that takes one trial after the other, `asked_in_boots` on one that takes whole boots.
+`TrialRunner` is who is asked, and recalls; one of two backends measures: `step_backend` on a
+machine that takes one trial after the other, `batch_backend` on one that takes whole boots.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from hypertare.base.level import Cell
 from hypertare.design import planner
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.engine.notes import Notes
 from hypertare.engine.numbers import Numbers
+from hypertare.engine.trial_recorder import TrialRecorder
 
 
 @dataclass
 class Asking:
     """Trials of one workload on one platform. `trials` counts the answers given; `left_s`, set by
-    whoever asks, tells how long it will go on asking.
+    whoever asks, says how long it will go on asking.
     """
 
     workload: str
     platform: str
-    notes: Notes
-    on: planner.Surroundings
+    recorder: TrialRecorder
+    on: planner.MachineResources
     seed: int
     numbers: Numbers = field(default_factory=Numbers)
     trials: int = 0
@@ -42,7 +42,7 @@ class Asking:
     @property
     def warmup(self) -> int:
         """Warm-ups of each boot: only commands find cold caches; streams leave their own beginnings out."""
-        study = self.notes.study
+        study = self.recorder.study
         return study.design.warmup if study.workloads[self.workload].kind.warms_up else 0
 
     def planned(self, ask: Ask, block: int, boot: int, kind: Kind) -> PlannedTrial:
@@ -60,7 +60,7 @@ class Asking:
 
     def answer(self, finished: FinishedTrial) -> FinishedTrial:
         self.trials += 1
-        self.notes.observer.end(finished, self.left_s())
+        self.recorder.observer.end(finished, self.left_s())
         return finished
 
 
@@ -83,7 +83,7 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-class Laboratory:
+class TrialRunner:
     """Runs asked blocks. Use as a context manager.
 
     With `first`, trials, blocks and boots are numbered from there on, and nothing is recalled: whoever
@@ -100,7 +100,7 @@ class Laboratory:
         self.asking = backend.asking
         self.clock = clock
         self._recalled_s = 0.0
-        stored = self.asking.notes.journal.trials() if first is None else []
+        stored = self.asking.recorder.journal.trials() if first is None else []
         self._kept = _blocks(trial for trial in stored if trial.planned.of_cell)
         self.asking.numbers = self._first_numbers(first or 0)
 
@@ -111,7 +111,7 @@ class Laboratory:
         numbers.block = first
         return numbers
 
-    def __enter__(self) -> Laboratory:
+    def __enter__(self) -> TrialRunner:
         return self
 
     def __exit__(self, *_: object) -> None:

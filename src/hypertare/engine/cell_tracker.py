@@ -32,7 +32,7 @@ class Key:
     cell: int
 
 
-class OpenCells:
+class CellTracker:
     """What is known of each cell. `warn` hears what is left out, and why."""
 
     def __init__(self, study: Study, design: Design, warn: Callable[[str], None]) -> None:
@@ -163,7 +163,7 @@ class OpenCells:
         self._failures[key, variant.node] += 1
         where = f"{planned.workload} on {variant.platform}"
         if variant.kind.is_baseline and planned.kind == "warmup":
-            # What fails natively fails everywhere, or means nothing where it does not. Reports tell it by
+            # What fails natively fails everywhere, or means nothing where it does not. Reports name it by
             # the failure itself.
             self._done.add(key)
         elif self._failures[key, variant.node] >= MAX_FAILURES:

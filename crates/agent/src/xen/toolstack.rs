@@ -25,16 +25,16 @@ const SETTINGS: &str = "/etc/xen/xl.conf";
 const OWN_SETTINGS: &str = "autoballoon=\"off\"\n";
 
 #[derive(Clone, Debug)]
-pub struct Kit {
+pub struct XenToolstack {
     scope: Option<Scope>,
     pub script: PathBuf,
     pub directory: PathBuf,
 }
 
-impl Kit {
+impl XenToolstack {
     /// Of a machine that is the experiment's own.
     pub fn of_own_machine() -> Self {
-        Kit { scope: None, script: XEN_VIF_SCRIPT.into(), directory: OWN_DIRECTORY.into() }
+        XenToolstack { scope: None, script: XEN_VIF_SCRIPT.into(), directory: OWN_DIRECTORY.into() }
     }
 
     /// Of a run on somebody's host: all of it lies in the sandbox's memory.
@@ -46,7 +46,7 @@ impl Kit {
             fs::write(&own, OWN_SETTINGS).context("writing settings of xl")?;
             mount_bind(&own, SETTINGS).with_context(|| format!("covering {SETTINGS}"))?;
         }
-        Ok(Kit { scope: Some(scope.clone()), script, directory })
+        Ok(XenToolstack { scope: Some(scope.clone()), script, directory })
     }
 
     /// The run's name, where its guests carry it.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn on_a_users_host_guests_carry_the_runs_name() {
-        assert_eq!(Kit::of_own_machine().name("xen1"), "xen1");
+        assert_eq!(XenToolstack::of_own_machine().name("xen1"), "xen1");
         let scope = Scope::named("hypertare-7-99");
         assert_eq!(name(Some(&scope), "xen1"), "hypertare-7-99.xen1");
         assert!(scope.owns("hypertare-7-99.xen1"));

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How a run goes about its machine; it changes no result.
 
     Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
@@ -32,7 +32,7 @@ class Manner:
     cluster: str | None = None
     executor: Executor | None = None
 
-    def checked(self, prepared: Prepared) -> Manner:
+    def checked(self, prepared: Prepared) -> RunOptions:
         """With the number of jobs filled in.
 
         Raises:
@@ -74,8 +74,8 @@ class Manner:
             )
 
     @contextmanager
-    def connected(self, tell: Callable[[str], None]) -> Iterator[Manner]:
-        """With the workers of its cluster, where it names one; `tell` hears of them.
+    def connected(self, notify: Callable[[str], None]) -> Iterator[RunOptions]:
+        """With the workers of its cluster, where it names one; `notify` hears of them.
 
         Raises:
             InputError: Dask's `distributed` is not installed.
@@ -86,7 +86,7 @@ class Manner:
             return
         from hypertare.machines.cluster.scheduler import connected
 
-        with connected(self.cluster, tell) as cluster:
+        with connected(self.cluster, notify) as cluster:
             yield replace(self, executor=cluster)
 
 

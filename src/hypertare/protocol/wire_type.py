@@ -7,7 +7,7 @@ from pydantic import ConfigDict
 from hypertare.base.closed import Closed
 
 
-class Seam(Closed):
-    """Base of everything that crosses the seam: unknown fields are refused."""
+class WireType(Closed):
+    """Base of everything that crosses the protocol: unknown fields are refused."""
 
     model_config = ConfigDict(allow_inf_nan=False)

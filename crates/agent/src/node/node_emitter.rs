@@ -8,14 +8,14 @@ use hypertare_plan::{KnobOutcome, Level, Record, TaskResult};
 use crate::emit::Emitter;
 use crate::workload::clock::{now_ns, to_seconds};
 
-pub struct Desk {
+pub struct NodeEmitter {
     node: String,
     emitter: Arc<Emitter>,
 }
 
-impl Desk {
+impl NodeEmitter {
     pub fn new(node: String, emitter: Arc<Emitter>) -> Self {
-        Desk { node, emitter }
+        NodeEmitter { node, emitter }
     }
 
     pub fn node(&self) -> &str {
@@ -46,7 +46,7 @@ impl Desk {
         self.emit(&Record::Result(result));
     }
 
-    /// Tells what became of a knob; an error if it is not as it should be.
+    /// Reports what became of a knob; an error if it is not as it should be.
     pub fn knob(&self, outcome: KnobOutcome) -> Result<()> {
         let error = outcome.error.clone();
         self.emit(&Record::Knob(outcome));

@@ -1,4 +1,4 @@
-"""The seam between Python and the agent: both sides and the committed schemas are in step.
+"""The protocol between Python and the agent: both sides and the committed schemas are in step.
 
 The schemas are the agent's own. After a change of `crates/plan`, renew them and what is made of them:
 `cargo build --release && python -m tests.protocol`
@@ -132,7 +132,7 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         yield from emulated_steps_of(study)
         return
     design = make(study.study(), seed=1)
-    on = planner.Surroundings(
+    on = planner.MachineResources(
         cpus=(0, 1, 2, 3),
         accelerator="tcg",
         images={("debian", "guest"): Bootable()},
@@ -166,7 +166,7 @@ def emulated_steps_of(study: StudyFile) -> Iterator[plan.Step]:
     """The same, as each class of PC finds it."""
     design = make(study.study(), seed=1)
     known = tuple(planner.Capacity(name, {}, 1e8) for name in study.study().workloads)
-    on = planner.Surroundings((0,), "tcg", {}, {}, capacities=known)
+    on = planner.MachineResources((0,), "tcg", {}, {}, capacities=known)
     for plot in design.plots:
         places = [
             Place(variant, next(design.block(plot, cell, 0, 0)), levels)
@@ -492,7 +492,7 @@ ROLES = {name: roles(kind) for name, kind in KINDS.items()}
 
 
 class Curious(Phase):
-    """Notes which values are read, and has them all."""
+    """TrialRecorder which values are read, and has them all."""
 
     def __init__(self) -> None:
         tasks = {
@@ -536,10 +536,10 @@ class Curious(Phase):
 def test_every_value_that_responses_read_is_one_that_the_agent_reports(
     workload: str, monkeypatch: MonkeyPatch
 ) -> None:
-    told = asked("values", "--json")
+    reported = asked("values", "--json")
     reported = {
         kind: {definition["name"] for definition in definitions}
-        for kind, definitions in (*told["tasks"].items(), ("life", told["life"]))
+        for kind, definitions in (*reported["tasks"].items(), ("life", reported["life"]))
     }
     phase = Curious()
     monkeypatch.setattr(Phase, "of", lambda _: phase)

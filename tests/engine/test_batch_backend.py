@@ -1,4 +1,4 @@
-"""A laboratory of batches on a machine that is made up: seeds, numbers, and what is not run again."""
+"""A trial_runner of batches on a machine that is made up: seeds, numbers, and what is not run again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.asked_in_boots import AskedInBoots
-from hypertare.engine.laboratory import Asking, Laboratory
-from hypertare.engine.notes import Notes
+from hypertare.engine.batch_backend import BatchBackend
+from hypertare.engine.trial_recorder import TrialRecorder
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.study import StudyFile
 from tests.engine.test_waves import ON, TEXT, Journal, MadeUp, Nobody
 
@@ -18,10 +18,10 @@ WHOLE = Ask({}, {"share": "100%"})
 OTHER = Ask({"sut.nic": "pcnet"}, {"nic": "pcnet"})
 
 
-def laboratory(machine: MadeUp, journal: Journal, text: str = PLAIN) -> Laboratory:
-    notes = Notes(StudyFile(text, "tiny.toml"), journal, Nobody())
-    asking = Asking("work", "native", notes, ON, 1)
-    return Laboratory(AskedInBoots(asking, machine), clock=lambda: 0.0)
+def trial_runner(machine: MadeUp, journal: Journal, text: str = PLAIN) -> TrialRunner:
+    recorder = TrialRecorder(StudyFile(text, "tiny.toml"), journal, Nobody())
+    asking = Asking("work", "native", recorder, ON, 1)
+    return TrialRunner(BatchBackend(asking, machine), clock=lambda: 0.0)
 
 
 def rates(answers: list[FinishedTrial]) -> list[float]:
@@ -30,7 +30,7 @@ def rates(answers: list[FinishedTrial]) -> list[float]:
 
 def test_answers_stand_in_the_order_of_the_asks() -> None:
     machine, journal = MadeUp(), Journal()
-    with laboratory(machine, journal) as lab:
+    with trial_runner(machine, journal) as lab:
         (answers,) = lab.blocks([[HALF, WHOLE, OTHER]])
     assert [a.planned.cell for a in answers] == [
         {"workload": "work", **ask.cell} for ask in (HALF, WHOLE, OTHER)
@@ -43,16 +43,16 @@ def test_answers_stand_in_the_order_of_the_asks() -> None:
 
 def test_a_block_shares_its_seed_and_the_next_has_another() -> None:
     machine = MadeUp(spread=0.5)
-    with laboratory(machine, Journal()) as lab:
+    with trial_runner(machine, Journal()) as lab:
         one, two = lab.blocks([[WHOLE, WHOLE], [WHOLE]])
     assert rates(one)[0] == rates(one)[1] != rates(two)[0]
 
 
 def test_blocks_at_once_are_the_same_as_one_by_one() -> None:
     together, alone = Journal(), Journal()
-    with laboratory(MadeUp(spread=0.5), together) as lab:
+    with trial_runner(MadeUp(spread=0.5), together) as lab:
         lab.blocks([[HALF, WHOLE]] * 3)
-    with laboratory(MadeUp(spread=0.5), alone) as lab:
+    with trial_runner(MadeUp(spread=0.5), alone) as lab:
         for _ in range(3):
             lab.block([HALF, WHOLE])
     assert together.added == alone.added
@@ -60,7 +60,7 @@ def test_blocks_at_once_are_the_same_as_one_by_one() -> None:
 
 def test_a_boot_that_fails_is_an_answer() -> None:
     machine, journal = MadeUp(fate=lambda batch: "no KVM on Mars"), Journal()
-    with laboratory(machine, journal) as lab:
+    with trial_runner(machine, journal) as lab:
         (answer,) = lab.block([WHOLE])
     assert (answer.status, answer.error) == ("failed", "no KVM on Mars")
     assert answer.console == ("last words",)
@@ -69,10 +69,10 @@ def test_a_boot_that_fails_is_an_answer() -> None:
 def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     """The block that was under way is taken anew, with the seed that it had."""
     first = Journal()
-    with laboratory(MadeUp(spread=0.5), first) as lab:
+    with trial_runner(MadeUp(spread=0.5), first) as lab:
         whole = [lab.block([HALF, WHOLE]) for _ in range(3)]
     machine, again = MadeUp(spread=0.5), Journal(first.added[:-1])
-    with laboratory(machine, again) as lab:
+    with trial_runner(machine, again) as lab:
         resumed = [lab.block([HALF, WHOLE]) for _ in range(3)]
     assert len(machine.batches) == 2
     assert [rates(block) for block in resumed] == [rates(block) for block in whole]
@@ -83,7 +83,7 @@ def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
 def test_warm_ups_of_commands_share_the_boot() -> None:
     text = PLAIN.replace('type = "burn"', 'type = "command"\ncommand = ["true"]')
     machine, journal = MadeUp(), Journal()
-    with laboratory(machine, journal, text) as lab:
+    with trial_runner(machine, journal, text) as lab:
         (answer,) = lab.block([WHOLE])
     assert [f.planned.kind for f in journal.added] == ["warmup", "measured"]
     assert answer.planned.kind == "measured" and len(machine.batches) == 1

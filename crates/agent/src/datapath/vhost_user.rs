@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use datapath::counters;
-use datapath::serve::{Handed, Manner, hand, hand_listener};
+use datapath::serve::{Handed, ServeMode, hand, hand_listener};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -28,7 +28,7 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 const LONGEST_REASON: u64 = 1000;
 
 /// A process that moves packets, of one guest or of several. Dropped, it ends.
-pub struct Mover {
+pub struct VhostUserBackend {
     child: Mutex<Child>,
     cards: OwnedFd,
 }
@@ -37,22 +37,22 @@ pub struct Mover {
 pub struct Served {
     counters: File,
     status: Option<File>,
-    mover: Arc<Mover>,
+    backend: Arc<VhostUserBackend>,
 }
 
 /// Why a guest's cards are served no more, once that is so.
 #[derive(Clone, Default)]
 pub struct Ended(Arc<Mutex<Option<String>>>);
 
-impl Mover {
-    pub fn start(manner: Manner) -> Result<Arc<Self>> {
+impl VhostUserBackend {
+    pub fn start(manner: ServeMode) -> Result<Arc<Self>> {
         let (cards, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut arguments = vec![VERB.to_owned()];
-        arguments.extend((manner == Manner::Polling).then(|| "--polling".to_owned()));
+        arguments.extend((manner == ServeMode::Polling).then(|| "--polling".to_owned()));
         let spawn = Spawn { arguments, namespaces: 0, descriptors: vec![&theirs, &2, &2] };
         let child = spawn.start(|_| Ok(())).context("starting what moves its packets")?;
-        Ok(Arc::new(Mover { child: Mutex::new(child), cards }))
+        Ok(Arc::new(VhostUserBackend { child: Mutex::new(child), cards }))
     }
 
     pub fn pid(&self) -> i32 {
@@ -64,12 +64,13 @@ impl Mover {
     pub fn serve(self: &Arc<Self>, number: u32, taps: Vec<OwnedFd>) -> Result<(Served, OwnedFd)> {
         let (listener, socket) = nameless_socket(&format!("card{number}"))?;
         let page = counters::page()?;
-        let (status, told) = std::io::pipe()?;
+        let (status, reported) = std::io::pipe()?;
         let counters = File::from(page.try_clone()?);
-        let card = Handed { listener: listener.into(), counters: page, status: told.into(), taps };
+        let card =
+            Handed { listener: listener.into(), counters: page, status: reported.into(), taps };
         hand(&self.cards, &card)?;
         let status = Some(File::from(OwnedFd::from(status)));
-        Ok((Served { counters, status, mover: self.clone() }, socket))
+        Ok((Served { counters, status, backend: self.clone() }, socket))
     }
 
     /// Has it serve the relays that are asked for there.
@@ -83,7 +84,7 @@ impl Mover {
     }
 }
 
-impl Drop for Mover {
+impl Drop for VhostUserBackend {
     fn drop(&mut self) {
         let mut child = lock(&self.child);
         child.kill();
@@ -112,17 +113,17 @@ impl Served {
         format!("/proc/self/fd/{}", self.counters.as_raw_fd()).into()
     }
 
-    pub fn mover(&self) -> &Arc<Mover> {
-        &self.mover
+    pub fn backend(&self) -> &Arc<VhostUserBackend> {
+        &self.backend
     }
 
     /// Takes notice of its end: then the guest's orders end as well, for it is of no use without. What
     /// ends because the VMM has ended is no news.
     pub fn watch(&mut self, vmm: OwnedFd, orders: UnixStream, ended: Ended) {
         let Some(status) = self.status.take() else { return };
-        let mover = Arc::downgrade(&self.mover);
+        let backend = Arc::downgrade(&self.backend);
         std::thread::spawn(move || {
-            let Some(why) = await_end(status, &vmm, &mover) else { return };
+            let Some(why) = await_end(status, &vmm, &backend) else { return };
             lock(&ended.0).get_or_insert(why);
             let _ = orders.shutdown(std::net::Shutdown::Both);
         });
@@ -135,7 +136,7 @@ impl Ended {
     }
 }
 
-fn await_end(status: File, vmm: &OwnedFd, mover: &Weak<Mover>) -> Option<String> {
+fn await_end(status: File, vmm: &OwnedFd, backend: &Weak<VhostUserBackend>) -> Option<String> {
     let mut why = Vec::new();
     let _ = status.take(LONGEST_REASON).read_to_end(&mut why);
     let mut watched = [PollFd::new(vmm, PollFlags::IN)];
@@ -144,7 +145,7 @@ fn await_end(status: File, vmm: &OwnedFd, mover: &Weak<Mover>) -> Option<String>
         return None;
     }
     match why.is_empty() {
-        true => Some(mover.upgrade()?.how_it_ended()),
+        true => Some(backend.upgrade()?.how_it_ended()),
         false => Some(String::from_utf8_lossy(&why).into_owned()),
     }
 }

@@ -25,23 +25,23 @@ _MOST_NAMES = 3
 _MOST_BYTES = 4096
 """Of 52 numbers and a name of 64 letters at most."""
 _KERNEL_THREAD = 0x200000
-"""PF_KTHREAD of the flags in proc_pid_stat(5): whose work theirs is cannot be told."""
+"""PF_KTHREAD of the flags in proc_pid_stat(5): whose work theirs is cannot be known."""
 
 
-class Others:
-    """Watches a run's blocks. `tell` hears of each block which programs were busiest beside it, three at
+class BackgroundLoad:
+    """Watches a run's blocks. `notify` hears of each block which programs were busiest beside it, three at
     most; of all blocks since the last look at once. Without `proc`, which is another host's, it sees none.
     """
 
     def __init__(
         self,
-        tell: Callable[[Sequence[OtherProgram]], None],
+        notify: Callable[[Sequence[OtherProgram]], None],
         proc: Path | None = Path("/proc"),
         own: int | None = None,
         beside: Callable[[], tuple[int, ...]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tell = tell
+        self._notify = notify
         self._proc = proc
         self._own = os.getpid() if own is None else own
         self._beside = beside
@@ -65,7 +65,7 @@ class Others:
                 self.flush()
 
     def flush(self) -> None:
-        """Tells of the blocks since the last look; nothing where that was just now."""
+        """Reports the blocks since the last look; nothing where that was just now."""
         if not self._blocks:
             return
         before, began = self._before, self._at
@@ -77,7 +77,7 @@ class Others:
         used = self._used(before)
         busiest = sorted(used, key=lambda name: used[name], reverse=True)[:_MOST_NAMES]
         if busiest:
-            self._tell(
+            self._notify(
                 [
                     OtherProgram(block, name, used[name] * self._tick_s / elapsed)
                     for block in blocks

@@ -15,7 +15,7 @@ from hypertare.design.asks import Ask
 from hypertare.design.design import Plot, Variant, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.boots import BatchMachine, Boots
-from hypertare.engine.laboratory import Asking, levels_of
+from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place, seed_of
 from hypertare.machines.emulated import Output
@@ -25,7 +25,7 @@ _NUMBERED = {"asked": "block"}
 """Keeps the seeds of asked blocks apart from those of a campaign's boots."""
 
 
-class AskedInBoots:
+class BatchBackend:
     """Measures asked blocks in boots of one trial each."""
 
     retakes = True
@@ -33,7 +33,7 @@ class AskedInBoots:
 
     def __init__(self, asking: Asking, machine: BatchMachine) -> None:
         self.asking = asking
-        self.boots = Boots(machine, asking.notes)
+        self.boots = Boots(machine, asking.recorder)
         self._warmup = asking.warmup
 
     def renew(self) -> None:
@@ -58,7 +58,7 @@ class AskedInBoots:
             for done, (batch, output) in enumerate(zip(boots, outputs, strict=True), start=1):
                 number, place = batch.places[-1].key
                 answers[number][place] = self._take_in(batch, output)
-                asking.notes.observer.boots(done, len(boots), self.boots.jobs, asking.left_s())
+                asking.recorder.observer.boots(done, len(boots), self.boots.jobs, asking.left_s())
         return [[one for one in block if one is not None] for block in answers]
 
     def _boot_of(self, ask: Ask, block: int, kind: Kind, key: tuple[int, int]) -> Batch:
@@ -71,18 +71,18 @@ class AskedInBoots:
             for one in (*warmups, kind)
         ]
         seed = seed_of(asking.seed, _NUMBERED, block if ask.replicate is None else ask.replicate)
-        return batches.make(asking.notes.file, plot, boot, seed, places, asking.on)
+        return batches.make(asking.recorder.file, plot, boot, seed, places, asking.on)
 
     def _plot(self, ask: Ask) -> tuple[Plot, Variant]:
         hard: Cell = {path: level for path, level in levels_of(ask).items() if is_hard(path)}
         platforms = dict.fromkeys((BASELINE, self.asking.platform))
-        guests = self.asking.notes.file.cell(levels_of(ask)).bench_guests
+        guests = self.asking.recorder.file.cell(levels_of(ask)).bench_guests
         variants = tuple(name_nodes([Variant(platform) for platform in platforms], guests))
         return Plot(hard, variants), variants[-1]
 
     def _take_in(self, batch: Batch, output: Output) -> FinishedTrial:
         """The asked trial, which is the boot's last."""
         for place, finished in self.boots.take_in(batch, output):
-            self.asking.notes.observer.begin(place.planned)
+            self.asking.recorder.observer.begin(place.planned)
             self.asking.answer(finished)
         return finished

@@ -6,24 +6,24 @@ import pytest
 
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.asked_on_benches import AskedOnBenches
-from hypertare.engine.laboratory import Asking, Laboratory
-from hypertare.engine.notes import Notes as Written
+from hypertare.engine.step_backend import StepBackend
+from hypertare.engine.trial_recorder import TrialRecorder as Written
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.study import StudyFile
-from tests.engine.test_campaign import ON, TEXT, MadeUp, Notes
+from tests.engine.test_campaign import ON, TEXT, MadeUp, TrialRecorder
 
 PLAIN = Ask({}, {"n": 1})
 MORE_CPUS = Ask({"sut.cpus": 2}, {"n": 2})
 NIC = Ask({"sut.nic": "e1000"}, {"n": 3})
 
 
-def laboratory(
-    machine: MadeUp, notes: Notes, platform: str = "guest", first: int | None = None
-) -> Laboratory:
+def trial_runner(
+    machine: MadeUp, recorder: TrialRecorder, platform: str = "guest", first: int | None = None
+) -> TrialRunner:
     file = StudyFile(TEXT.replace('"guest"]', '"container", "guest"]'), "probe.toml")
-    asking = Asking("build", platform, Written(file, notes, notes), ON, 1)
+    asking = Asking("build", platform, Written(file, recorder, recorder), ON, 1)
     clock = lambda: machine.time  # noqa: E731
-    return Laboratory(AskedOnBenches(asking, machine, clock), clock, first)
+    return TrialRunner(StepBackend(asking, machine, clock), clock, first)
 
 
 def boots(trials: list[FinishedTrial]) -> list[int]:
@@ -31,34 +31,34 @@ def boots(trials: list[FinishedTrial]) -> list[int]:
 
 
 def test_a_bench_that_boots_is_made_anew_after_its_blocks() -> None:
-    machine, notes = MadeUp(), Notes()
-    with laboratory(machine, notes) as lab:
+    machine, recorder = MadeUp(), TrialRecorder()
+    with trial_runner(machine, recorder) as lab:
         for _ in range(6):
             lab.block([PLAIN])
         lab.renew()
         lab.block([PLAIN])
-    assert boots(notes.finished) == [0, 0, 0, 0, 1, 1, 2]
-    assert sum(trial.planned.kind == "warmup" for trial in notes.finished) == 3
+    assert boots(recorder.finished) == [0, 0, 0, 0, 1, 1, 2]
+    assert sum(trial.planned.kind == "warmup" for trial in recorder.finished) == 3
     assert not machine.up
 
 
 @pytest.mark.parametrize("platform", ["native", "container"])
 def test_where_nothing_boots_one_bench_lasts_until_another_is_needed(platform: str) -> None:
-    machine, notes = MadeUp(), Notes()
-    with laboratory(machine, notes, platform) as lab:
+    machine, recorder = MadeUp(), TrialRecorder()
+    with trial_runner(machine, recorder, platform) as lab:
         for _ in range(6):
             lab.block([PLAIN])
         lab.renew()
         lab.blocks([[PLAIN], [PLAIN]], apart=True)
-        assert boots(notes.finished) == [0] * 8
+        assert boots(recorder.finished) == [0] * 8
         lab.block([MORE_CPUS])
-        assert boots(notes.finished)[8:] == [1]
+        assert boots(recorder.finished)[8:] == [1]
     assert len(machine.benches) == 2 and not machine.up
 
 
 def test_a_block_begins_with_the_bench_that_stands() -> None:
-    machine, notes = MadeUp(), Notes()
-    with laboratory(machine, notes) as lab:
+    machine, recorder = MadeUp(), TrialRecorder()
+    with trial_runner(machine, recorder) as lab:
         answers = lab.blocks([[PLAIN, MORE_CPUS], [PLAIN, MORE_CPUS]])
         assert len(machine.benches) == 3
         first, second = [[a.planned.boot for a in block] for block in answers]
@@ -68,17 +68,17 @@ def test_a_block_begins_with_the_bench_that_stands() -> None:
 
 
 def test_guests_that_differ_share_a_bench() -> None:
-    machine, notes = MadeUp(), Notes()
-    with laboratory(machine, notes) as lab:
+    machine, recorder = MadeUp(), TrialRecorder()
+    with trial_runner(machine, recorder) as lab:
         answers = lab.block([PLAIN, NIC])
     assert [a.planned.cell["n"] for a in answers] == [1, 3]
     assert len(machine.benches) == 1
 
 
 def test_a_bench_that_cannot_be_made_is_an_answer() -> None:
-    machine, notes = MadeUp(), Notes()
+    machine, recorder = MadeUp(), TrialRecorder()
     machine.bench_errors = [("it booted too slowly", "guest1")]
-    with laboratory(machine, notes) as lab:
+    with trial_runner(machine, recorder) as lab:
         failed, good = lab.block([PLAIN]), lab.block([PLAIN])
     assert [a.status for a in (*failed, *good)] == ["failed", "ok"]
     assert failed[0].error == "it booted too slowly"
@@ -86,8 +86,8 @@ def test_a_bench_that_cannot_be_made_is_an_answer() -> None:
 
 def test_a_lost_node_takes_the_bench_with_it() -> None:
     machine = MadeUp(fate=lambda node, trial: "lost: panicked" if trial == 2 else None)
-    notes = Notes()
-    with laboratory(machine, notes) as lab:
+    recorder = TrialRecorder()
+    with trial_runner(machine, recorder) as lab:
         answers = [lab.block([PLAIN])[0] for _ in range(3)]
     assert [a.status for a in answers] == ["ok", "failed", "ok"]
     assert [a.planned.boot for a in answers] == [0, 0, 1]
@@ -95,12 +95,12 @@ def test_a_lost_node_takes_the_bench_with_it() -> None:
 
 def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     """A block that was begun and not ended is measured anew, under another number."""
-    whole = Notes()
-    with laboratory(MadeUp(), whole) as lab:
+    whole = TrialRecorder()
+    with trial_runner(MadeUp(), whole) as lab:
         for _ in range(3):
             lab.block([PLAIN, NIC])
-    machine, rest = MadeUp(), Notes(whole.finished[:-1])
-    with laboratory(machine, rest) as lab:
+    machine, rest = MadeUp(), TrialRecorder(whole.finished[:-1])
+    with trial_runner(machine, rest) as lab:
         resumed = [lab.block([PLAIN, NIC]) for _ in range(3)]
     assert [a.planned.id for a in resumed[0]] < [a.planned.id for a in resumed[2]]
     assert sum(trial.planned.kind == "measured" for trial in rest.finished) == 2
@@ -112,9 +112,9 @@ def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     )
 
 
-def test_what_is_asked_beside_the_cells_is_numbered_from_where_it_is_told() -> None:
-    notes = Notes()
-    with laboratory(MadeUp(), notes, first=5000) as lab:
+def test_what_is_asked_beside_the_cells_is_numbered_from_where_it_is_reported() -> None:
+    recorder = TrialRecorder()
+    with trial_runner(MadeUp(), recorder, first=5000) as lab:
         lab.block([PLAIN], "search")
-    assert [trial.planned.id for trial in notes.finished] == [5000, 5001]
-    assert [trial.planned.kind for trial in notes.finished] == ["warmup", "search"]
+    assert [trial.planned.id for trial in recorder.finished] == [5000, 5001]
+    assert [trial.planned.kind for trial in recorder.finished] == ["warmup", "search"]
