@@ -8,7 +8,7 @@
 # make wheel        dist/hypertare-*.whl with the agent in it: for pip, uvx, PyPI
 # make deb          dist/hypertare_*.deb of that wheel, with the Python packages it needs: for Debian 12
 # make oci          dist/hypertare-*.oci.tar, an image with that package and QEMU: for podman and docker
-# make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
+# make bench        hypertare's own speed beside iperf3, fio, hyperfine and the kernel's floor
 .DEFAULT_GOAL := help
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 N = 100

@@ -25,6 +25,7 @@ PARTS = (
     "ping",
     "command",
     "weigh",
+    "disk",
     "boot",
     "emulated",
     "xen",

@@ -21,6 +21,7 @@ from hypertare.study.given import GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
+from hypertare.study.remote import Remote
 from hypertare.study.search import SearchSettings
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
@@ -42,6 +43,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
     "`[sut]`": study.Sut,
     "`[given]`": GivenMachine,
+    "`[remote]`": Remote,
     "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
@@ -59,7 +61,18 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[[plots]]`": Plot,
 }
 TABLES = {
-    *("sut", "given", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
+    *(
+        "sut",
+        "given",
+        "remote",
+        "emulated",
+        "bench",
+        "workloads",
+        "knobs",
+        "factors",
+        "design",
+        "search",
+    ),
     *("tune", "walk", "published", "predictability", "effects", "bill", *ANALYSES),
     *("claims", "plots", "quick"),
 }

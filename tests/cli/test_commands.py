@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.cli.weigh import commands_of, study_file
+from hypertare.cli.weigh import commands_of, given_machines, study_file
 
 
 def test_one_command_stands_behind_the_dashes() -> None:
@@ -72,3 +72,12 @@ def test_a_guest_s_least_memory_is_known_before_anything_starts() -> None:
         weigh("guest", "64M")
     weigh("guest", "80M")
     weigh("container", "64M")
+
+
+def test_machines_have_names_of_their_own() -> None:
+    assert given_machines(["ssh vm"]) == {"machine": {"reach": "ssh vm"}}
+    assert list(given_machines(["a=ssh a", "b=ssh -p 2222 b"])) == ["a", "b"]
+    with pytest.raises(InputError, match="two machines 'a'"):
+        given_machines(["a=ssh a", "a=ssh b"])
+    with pytest.raises(InputError, match="whom the others speak with"):
+        given_machines(["peer=ssh a"])

@@ -110,6 +110,8 @@ class MadeUp:
     ) -> TrialEnd:
         return TrialEnd(trial=trial.id, t_s=self.time, elapsed_s=seconds, error=error, lost=lost)
 
+    proc: Path | None = None
+
     def stand_aside(self, cpus: Set[int]) -> None:
         self.left_alone.append(cpus)
 

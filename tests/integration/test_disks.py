@@ -130,6 +130,41 @@ def test_a_format_of_its_own_gives_back_what_was_written(lab: Lab, tmp_path: Pat
     lab.assert_nothing_left(before)
 
 
+def test_a_file_of_the_machine_gives_back_what_was_written(lab: Lab) -> None:
+    """By 9p and by virtiofs, past the guest's page cache; beside a disk on such a file."""
+    study = STUDY.replace("sut.disk_device", "sut.files")
+    study = study.replace(
+        '["virtio-blk", "virtio-scsi", "nvme", "ahci"]', '["none", "9p", "virtiofs"]'
+    )
+    for key in ('disk_directory = "{directory}"', 'disk_cache = "none"', 'disk_aio = "native"'):
+        study = study.replace(f"{key}\n", "")
+    lab.study(study)
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run", patience_s=600)
+    assert ran.status == 0, ran
+    assert summary(lab.work / "run")["failed"] == []
+    with Store.open(lab.work / "run") as store:
+        argv = [
+            " ".join(one.vmm_argv)
+            for _, bench in store.benches()
+            for one in bench
+            if isinstance(one, NodeReady) and one.vmm
+        ]
+        counted = [
+            record.values["operations"]
+            for trial in store.trials()
+            for record in store.records(trial.planned.id)
+            if isinstance(record, TaskResult)
+            and record.purpose.role == "io"
+            and trial.planned.workload == "mixed"
+        ]
+    devices = ("virtio-blk-pci,drive=disk", "virtio-9p-pci,fsdev=files", "vhost-user-fs-pci")
+    assert [sum(one in words for words in argv) for one in devices] == [1] * 3
+    # Natively, in a container, and in the three guests.
+    assert counted == [400] * 2 * 5
+    lab.assert_nothing_left(before)
+
+
 def test_a_command_finds_the_disk_on_every_platform(lab: Lab) -> None:
     script = (
         "printf weighed | dd of=$HYPERTARE_DISK bs=4096 seek=3 conv=notrunc 2>/dev/null && "

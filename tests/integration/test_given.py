@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import Lab, Traces, statuses, summary, trials, until
+from hypertare.base.errors import MachineError
+from hypertare.machines.host.given import address_towards
+from tests.integration.lab import Lab, Ran, Traces, statuses, summary, trials, until
 from tests.integration.sshd import Machine, machine
 
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(600)]
@@ -137,7 +139,59 @@ def test_what_cannot_be_reached_is_said_before_anything_begins(lab: Lab, there: 
     assert "no program may be run from its ~/.cache/hypertare" in refused()
     (there.home / "bin" / "chmod").unlink()
     assert there.agents() == [] and there.places() == []
-    assert "needs a network" in refused(there.reach, "--peer", "cat")
+    assert "needs a bench's own network" in refused(there.reach, "--peer", "cat")
+
+
+NETWORK = """
+name = "given"
+question = "?"
+[sut]
+platforms = ["native", "given"]
+[given.vm]
+reach = "{reach}"
+address = "{address}"
+{peer}
+[workloads.tcp]
+type = "stream"
+duration = "300ms"
+[workloads.rtt]
+type = "ping"
+protocol = "udp"
+duration = "300ms"
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+def test_traffic_goes_to_an_address_of_that_machine_and_of_no_other(
+    lab: Lab, there: Machine
+) -> None:
+    def run(address: str, peer: str = "", out: str = "run") -> Ran:
+        lab.study(NETWORK.format(reach=there.reach, address=address, peer=peer))
+        return lab.run("run", "study.toml", "--out", out, **there.env)
+
+    before = Traces.now()
+    refused = run("192.0.2.99")
+    assert (
+        refused.status == 3 and "192.0.2.99 is none of its addresses, which are: " in refused.said
+    )
+    assert run("127.0.0.1").status == 0
+    found = summary(lab.work / "run")
+    assert found["failed"] == []
+    measured = {(one["platform"], one["cell"]["workload"]) for one in found["estimates"]}
+    assert measured >= {("given", "tcp"), ("given", "rtt")}
+    if own := _another_address():
+        # Another machine as the other end, which is here the same one.
+        reach = there.reach.replace("ssh", "ssh -4", 1)
+        peer = f'[given.peer]\nreach = "{reach}"\naddress = "{own}"'
+        ran = run("127.0.0.1", peer, "both")
+        assert ran.status == 0 and summary(lab.work / "both")["failed"] == [], ran
+    lab.assert_nothing_left(before)
+    assert there.places() == []
 
 
 def test_nothing_is_left_of_a_killed_run_on_either_side(lab: Lab, there: Machine) -> None:
@@ -197,6 +251,14 @@ def test_a_connection_that_hangs_is_cut_on_both_sides(lab: Lab, there: Machine) 
 
 def _of_session(lab: Lab) -> int | None:
     return lab.find(r"agent-[0-9a-f]{64} node ")
+
+
+def _another_address() -> str | None:
+    """Of this host beside that of loopback; none where it has none."""
+    try:
+        return address_towards("192.0.2.1")
+    except MachineError:
+        return None
 
 
 def _umask(there: Machine) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lab import Lab, falsify, own_cache, trials
+from tests.integration.lab import MARK, Lab, falsify, own_cache, trials
+from tests.made_cluster import MadeCluster
 
 VIRTUAL = """
 name = "tiny"
@@ -69,13 +70,18 @@ def without_times(tuning: Any) -> Any:
 
 
 @pytest.mark.guest
-def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs(lab: Lab) -> None:
+def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs_and_on_workers(lab: Lab) -> None:
     study = lab.study(VIRTUAL)
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    for jobs, more in (("1", ()), ("4", ("--fresh",))):
-        ran = lab.run("tune", study, "--jobs", jobs, *more, "--out", f"jobs-{jobs}")
-        assert ran.status == 0, ran.said
-    one, four = (found(lab.work / f"jobs-{jobs}") for jobs in (1, 4))
+    with MadeCluster(lab.home / "cluster", {MARK: lab.mark}) as made:
+        made.add("one")
+        ran = lab.run("tune", study, "--cluster", made.address, "--out", "workers")
+        assert ran.status == 0 and f"cluster: {made.address}, 1 worker" in ran.err, ran.said
+        refused = lab.run("tune", study, "--cluster", made.address, "--jobs", "2")
+        assert refused.status == 2 and "--jobs says how many boots this host" in refused.said
+    ran = lab.run("tune", study, "--jobs", "4", "--fresh", "--out", "jobs-4")
+    assert ran.status == 0, ran.said
+    one, four = (found(lab.work / name) for name in ("workers", "jobs-4"))
     assert without_times(one) == without_times(four)
     assert one["trials"] <= 8
     assert one["recommendation"] == {"workloads.work.share": "100%"}

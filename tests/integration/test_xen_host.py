@@ -22,7 +22,8 @@ from hypertare.engine.session import carry_out
 from hypertare.engine.trial_recorder import Observer
 from hypertare.machines import local
 from hypertare.machines.image.build import Image, build
-from hypertare.machines.local import AgentError, LocalMachine
+from hypertare.machines.local import LocalMachine
+from hypertare.machines.steps import AgentError
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, KnobOutcome
 from hypertare.study import StudyFile

@@ -17,9 +17,16 @@ from hypertare.study import Study, StudyFile
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 
 
+def raw(machine: str | None) -> dict[str, object]:
+    found = {"name": "x", "question": "?", "workloads": {"fork": {"type": "fork"}}}
+    if machine is None:
+        return found
+    reached = {"remote": {"reach": "ssh lab"}} if KINDS[machine].is_reached else {}
+    return {**found, **reached, "machine": machine}
+
+
 def study(machine: str | None) -> Study:
-    raw = {"name": "x", "question": "?", "workloads": {"fork": {"type": "fork"}}}
-    return StudyFile.of(raw if machine is None else {**raw, "machine": machine}, "x").study()
+    return StudyFile.of(raw(machine), "x").study()
 
 
 def test_studies_may_name_each() -> None:
@@ -47,9 +54,8 @@ def test_it_gives_what_a_study_does_not_say(kind: MachineKind) -> None:
 
 @EVERY
 def test_it_has_clocks_of_its_own_and_no_others(kind: MachineKind) -> None:
-    raw = {"name": "x", "question": "?", "workloads": {"fork": {"type": "fork"}}}
     for clock in get_args(ClockName):
-        file = StudyFile.of({**raw, "machine": kind.name, "clock": clock}, "x")
+        file = StudyFile.of({**raw(kind.name), "clock": clock}, "x")
         if clock in kind.clocks:
             assert file.study().clock == clock
         else:
@@ -61,6 +67,8 @@ def test_it_has_clocks_of_its_own_and_no_others(kind: MachineKind) -> None:
 def test_what_it_says_goes_together(kind: MachineKind) -> None:
     assert set(kind.own_tables) <= set(Study.model_fields)
     assert not (kind.is_this_host and kind.boots_whole_pcs)
+    assert kind.is_sandboxed is not kind.boots_whole_pcs
+    assert not (kind.is_this_host and kind.is_reached)
     assert (kind.line_nic is not None) <= kind.line_counts_frames
     assert kind.is_slowed_by_host <= kind.is_virtual
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from hypertare.base import paths
-from hypertare.machines.local import LocalMachine, _Lines
+from hypertare.machines.local import LocalMachine
+from hypertare.machines.steps import _Lines
 from hypertare.protocol.constants import MAX_LINE
 
 

@@ -88,6 +88,7 @@ _VALUES: dict[str, dict[str, float]] = {
         "bytes": 36864000.0,
         "user_s": 0.1,
         "system_s": 0.6,
+        "switches": 9001.0,
         "read_p50_ns": 50000.0,
         "read_p99_ns": 90000.0,
         "read_p999_ns": 90000.0,
@@ -103,6 +104,14 @@ _VALUES: dict[str, dict[str, float]] = {
         "saved_bytes": 8e7,
         "restore_s": 0.3,
         "stop_s": 0.1,
+    },
+    "cut": {
+        "blocks": 1024.0,
+        "durable_writes": 640.0,
+        "lost_blocks": 2.0,
+        "newer_blocks": 3.0,
+        "torn_blocks": 0.0,
+        "restart_s": 4.0,
     },
     "sleep": {
         "elapsed_s": 1.0,
@@ -163,6 +172,7 @@ _ROLES = {
     "sleep": ("sleep",),
     "io": ("io",),
     "life": ("life",),
+    "power-cut": ("cut",),
 }
 
 _HISTOGRAM = {"request": "rtt", "sleep": "wakeup", "io": "read"}

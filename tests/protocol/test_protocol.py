@@ -340,13 +340,31 @@ thp = "madvise"
 "sut.nic" = ["virtio-net", "e1000"]
 """
 WIDE += "".join(
-    f'[workloads.plain-{name}]\ntype = "{name}"\n' for name in KINDS if name not in NEEDED
+    f'[workloads.plain-{name}]\ntype = "{name}"\n'
+    for name in KINDS
+    if name not in {*NEEDED, "power-cut"}
 )
+
+POWER_CUT = """
+name = "power-cut"
+question = "?"
+machine = "emulated"
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+[workloads.cut]
+type = "power-cut"
+"""
+"""An emulated machine alone has disks whose power can be cut."""
+
+OF_HOST_AGENT = frozenset({"IoVerify"})
+"""Work that the host agent asks for by itself."""
 
 
 def test_plans_fit_the_agents_schema() -> None:
     studies = [find(name) for name in builtin_names()] + [
         StudyFile(WIDE, "wide"),
+        StudyFile(POWER_CUT, "power-cut"),
         StudyFile(XEN, "xen"),
         StudyFile(ROUTERS, "routers"),
         StudyFile(MERGED, "merged"),
@@ -364,7 +382,7 @@ def test_plans_fit_the_agents_schema() -> None:
                 validator("Step").validate(line)
                 validated.add(alike)
                 seen |= names_of(step)
-    assert seen >= {model.__name__ for model in models("plan")}
+    assert seen | OF_HOST_AGENT >= {model.__name__ for model in models("plan")}
 
 
 def without_numbers(value: Any) -> Any:
@@ -384,7 +402,14 @@ PLANS = ROOT / "crates" / "agent" / "tests" / "plans.jsonl"
 
 def every_kind_of_step() -> Iterator[str]:
     seen: set[str] = set()
-    for name, text in (("wide", WIDE), ("xen", XEN), ("routers", ROUTERS), ("merged", MERGED)):
+    studies = {
+        "wide": WIDE,
+        "power-cut": POWER_CUT,
+        "xen": XEN,
+        "routers": ROUTERS,
+        "merged": MERGED,
+    }
+    for name, text in studies.items():
         for step in steps_of(StudyFile(text, name)):
             names = names_of(step)
             if not names <= seen:
@@ -417,6 +442,11 @@ def made_records() -> Iterable[records.Record]:
     yield records.BenchReady(bench="b", seconds_s=0.5, error="why", node="guest1")
     yield records.Teardown(seconds_s=0.5)
     yield records.Log(node="", level="warning", text="text")
+    yield records.Survey(
+        host_name="lab2", processor="Some CPU", kernel="6.1.0", architecture="x86_64",
+        distribution="Some Linux", cpus=(0, 1), online=4, memory=8 << 30, available=4 << 30, load=0.5,
+        qemu="7.2.22", absent={"kvm": "there is no /dev/kvm"},
+    )  # fmt: skip
     mtu = plan.Mtu(interface="eth0", bytes=1400)
     yield records.KnobOutcome(node="host", trial=1, knob=mtu, action="put_back", before="1500")
 
@@ -453,7 +483,7 @@ def roles(kind: Workload) -> dict[str, str]:
     settings, pair = settings_of(kind), replace(PAIR, machine="host")
     ways = [settings.model_copy(update=way) for way in ({}, *OTHER_WAYS.get(kind.name, ()))]
     tasks = [task for way in ways for task in way.tasks(pair, INPUTS)]
-    lives = [life for way in ways for life in way.lives(pair, LIKE)]
+    lives = [life for way in ways for life in way.lives(pair, LIKE, 0.5)]
     found = {life.purpose.role: "life" for life in lives if life.purpose is not None}
     return found | {task.purpose.role: task.workload.type for task in tasks}
 

@@ -23,7 +23,11 @@ platforms = ["native", "given"]
 {workload}
 {after}
 """
+AT = 'address = "192.0.2.10"\n'
 A, B = '[given.a]\nreach = "ssh a"\n', '[given.b]\nreach = "ssh -p 2222 b"\n'
+
+
+SENT = {"given": A + AT, "workload": 'type = "stream"'}
 
 
 def study(
@@ -78,7 +82,35 @@ def test_what_would_run_another_program_here_is_no_way(words: str, said: str) ->
         ({"given": ""}, r"say how it is reached, \[given.NAME\]"),
         ({"given": A + B}, "name the one in sut.given, or compare them"),
         ({"sut": 'given = "c"'}, r"there is no \[given.c\]; there are: a"),
-        ({"workload": 'type = "ping"'}, "workloads.work needs a network between"),
+        ({"workload": 'type = "ping"'}, "given.a is sent packets: say where they go"),
+        ({"workload": 'type = "ping"\nprotocol = "frame"'}, "needs a bench's own network"),
+        ({"workload": 'type = "capture"'}, "needs a bench's own network"),
+        (
+            {"workload": 'type = "command"\ncommand = ["true"]\npeer = ["cat"]'},
+            "needs a bench's own network",
+        ),
+        (SENT | {"after": '[bench]\ntopology = "routers"'}, "is no router"),
+        (SENT | {"after": '[bench]\nline_rate = "10 Mb/s"'}, "is of a bench's link"),
+        (SENT | {"given": A + AT + '[given.peer]\nreach = "ssh p"'}, "given.peer is sent packets"),
+        (
+            SENT | {"given": A + AT + '[given.peer]\nreach = "ssh p"\n' + AT},
+            "two machines in .given. have the address 192.0.2.10",
+        ),
+        (
+            SENT | {"given": A + AT + '[given.peer]\nreach = "ssh p"\naddress = "2001:db8::1"'},
+            "of another family",
+        ),
+        ({"given": A + '[given.peer]\nreach = "ssh p"'}, "no workload needs a network"),
+        ({"given": A + 'address = "vm.example"'}, "is no address"),
+        ({"given": A + "start = true"}, "is of a domain of libvirt: say which"),
+        ({"given": A + 'domain = "-x"'}, "domain"),
+        (
+            {"given": A + 'connect = "qemu+ext:///system?command=/tmp/evil"'},
+            "no address of libvirt that can be given here",
+        ),
+        ({"given": A + 'connect = "qemu+ssh://-oX=y/system"'}, "no address of libvirt"),
+        ({"given": A + 'address = "224.0.0.1"'}, "of no single machine"),
+        ({"given": '[given.peer]\nreach = "ssh p"'}, r"say how it is reached, \[given.NAME\]"),
         ({"sut": "guests = 2"}, "works alone"),
         ({"after": "[knobs]\nksm = true"}, "knobs.ksm"),
         ({"before": 'machine = "emulated"'}, "take machine = 'local'"),
@@ -108,3 +140,32 @@ def test_several_machines_stand_on_one_bench_and_share_a_baseline() -> None:
     assert [one.cpus for one in found] == [2, 2]
     # Which of this host's CPUs a machine elsewhere uses is no matter of a bench.
     assert [node.cpus for node in bench.nodes if isinstance(node.kind, plan.Given)] == [(), ()]
+
+
+@pytest.mark.parametrize("peer", ["", '[given.peer]\nreach = "ssh p"\naddress = "192.0.2.99"\n'])
+def test_packets_go_to_the_address_that_a_machine_has(peer: str) -> None:
+    file = study(A + AT + peer, workload='type = "stream"', sut="cpus = 1")
+    (plot,) = make(file.study(), 1).plots
+    (variant,) = [one for one in plot.variants if not one.kind.is_made]
+    cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+    towards = "192.0.2.99" if peer else "192.0.2.1"
+    ways = {"192.0.2.10": towards}
+    on = planner.MachineResources((0, 1), "tcg", {}, {}, peers_of_given=ways)
+    bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
+    found = {node.name: node for node in bench.nodes if isinstance(node.kind, plan.Given)}
+    assert list(found) == [variant.node, f"peer-{variant.node}"]
+    assert all(node.interfaces == () for node in found.values())
+    other = found[f"peer-{variant.node}"]
+    # This host is reached without ssh, and bound to the CPUs of other peers.
+    assert isinstance(other.kind, plan.Given)
+    assert (other.kind.reach, other.cpus) == ((("ssh", "p"), ()) if peer else ((), (0,)))
+    trial = planner.make_trial(1, cells[variant.node], "work", variant, plot, on)
+    sends = [
+        task.workload
+        for phase in trial.phases
+        for task in phase.tasks
+        if isinstance(task.workload, plan.StreamSend)
+    ]
+    assert [one.to.rpartition(":")[0] for one in sends] == [towards]
+    # Before it both ends are asked whether they reach each other.
+    assert len(trial.phases) == 2

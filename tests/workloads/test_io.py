@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from hypertare.base.errors import InputError
 from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.design.planner.pairs import pairs
+from hypertare.engine.prepare import check_virtiofsd
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, Phase
 from hypertare.protocol.records import TaskResult
@@ -76,10 +78,59 @@ def test_settings_that_do_not_go_together_are_refused(sut: str, said: str) -> No
         study(sut=sut).study()
 
 
+@pytest.mark.parametrize(
+    ("sut", "said"),
+    [
+        ('files = "nfs"', "files"),
+        ('files = "9p"\ndisk_cache = "unsafe"', r"sut.disk_cache is of a disk"),
+        ('files = "9p"\ndisk_directory = "/tmp"', "leave one out"),
+        ('files = "virtiofs"\npages = "thp"', "shared with what serves the guest"),
+        ('files = "virtiofs"\ndatapath = "sidecore"\ncpus = 2', "take another datapath"),
+    ],
+)
+def test_files_that_do_not_go_together_are_refused(sut: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(sut=sut).study()
+    burning = study(sut='files = "9p"').text.replace('"io"', '"burn"')
+    with pytest.raises(InputError, match="for the file that a workload of the type 'io' works on"):
+        StudyFile(burning, "disk.toml").study()
+    with pytest.raises(InputError, match=r"sut\.files"):
+        study(sut='files = "9p"', platforms='["native", "container"]').study()
+
+
+def test_virtiofs_needs_what_serves_it(tmp_path: Path) -> None:
+    served = study(sut='files = "virtiofs"').study()
+    with pytest.raises(InputError, match="apt-get install qemu-system-common"):
+        check_virtiofsd(served, tmp_path / "none")
+    check_virtiofsd(served, tmp_path)
+    check_virtiofsd(study(sut='files = "9p"').study(), tmp_path / "none")
+    check_virtiofsd(study(sut='files = "virtiofs"', machine="emulated").study(), tmp_path / "none")
+
+
+def test_beside_a_guest_that_shares_files_all_work_on_files() -> None:
+    text = study(machine="emulated").text
+    varied = text.replace("[sut]", 'factors."sut.files" = ["none", "9p"]\n[sut]')
+    file = StudyFile(varied, "disk.toml")
+    image = SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))
+    on = planner.MachineResources(
+        (0,), "kvm", {("debian", "guest"): image}, {}, chance=planner.Chance(1)
+    )
+    shared = []
+    for plot in make(file.study(), 1).plots:
+        study_of_plot = file.cell(plot.levels)
+        cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        bench = planner.make_bench(study_of_plot, plot, cells, on)
+        media = [node.disk for node in bench.nodes if node.disk is not None]
+        assert media and all(disk.is_file for disk in media)
+        guests = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Guest)]
+        shared += [guest.settings.files for guest in guests]
+    assert shared == [None, "9p"]
+
+
 def test_who_has_no_disk_is_refused() -> None:
     with pytest.raises(InputError, match="leave them out"):
         study(machine="emulated", platforms='["native", "xen"]').study()
-    with pytest.raises(InputError, match="the emulated machine sees none of those"):
+    with pytest.raises(InputError, match="the machine 'emulated' sees none of those"):
         study(machine="emulated", sut='disk_directory = "/tmp"', platforms='["native"]').study()
     burning = study(sut='disk_device = "nvme"').text.replace('"io"', '"burn"')
     with pytest.raises(InputError, match="for the disk that a workload of the type 'io' has"):

@@ -29,7 +29,7 @@ def settings_of(kind: Workload) -> WorkloadSettings:
 
 
 def _works(settings: WorkloadSettings, pair: Pair) -> list[plan.Task | plan.Life]:
-    return [*settings.tasks(pair, INPUTS), *settings.lives(pair, LIKE)]
+    return [*settings.tasks(pair, INPUTS), *settings.lives(pair, LIKE, 0.5)]
 
 
 @EVERY
@@ -42,7 +42,7 @@ def test_settings_and_kind_know_each_other(kind: Workload) -> None:
 def test_its_tasks_end_before_its_limit(kind: Workload) -> None:
     settings = settings_of(kind)
     assert 0 <= (settings.expected_s or 0.0) < settings.limit_s
-    tasks, lives = settings.tasks(PAIR, INPUTS), settings.lives(PAIR, LIKE)
+    tasks, lives = settings.tasks(PAIR, INPUTS), settings.lives(PAIR, LIKE, 0.5)
     assert lives or any(not task.background for task in tasks)
     nodes = {*(task.node for task in tasks), *(life.of for life in lives)}
     assert nodes == {"guest1", *(["peer"] if kind.needs_network else [])}

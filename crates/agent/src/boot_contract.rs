@@ -23,6 +23,14 @@ pub const LIMIT_PARAMETER: &str = "hypertare.limit=";
 /// Parameter: the device of the guest's disk.
 pub const DISK_PARAMETER: &str = "hypertare.disk=";
 
+/// Parameter: by which file system the guest reaches the directory that its disk is a file in.
+pub const FILES_PARAMETER: &str = "hypertare.files=";
+
+/// Where it has that directory, what the file is called there, and the tag of the share.
+pub const FILES_DIRECTORY: &str = "/files";
+pub const FILE_OF_DISK: &str = "disk";
+pub const FILES_TAG: &str = "files";
+
 /// Environment variable: where a node's work finds its disk.
 pub const DISK_VARIABLE: &str = "HYPERTARE_DISK";
 

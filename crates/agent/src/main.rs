@@ -42,6 +42,7 @@ enum Verb {
     Knob(knob::alone::KnobArgs),
     #[command(flatten)]
     Workload(workload::Verb),
+    Survey(cli::survey::Arguments),
     Values(cli::values::Arguments),
 }
 
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
         Verb::Workload(verb) => verb.run(),
+        Verb::Survey(arguments) => cli::survey::main(&arguments),
         Verb::Values(arguments) => cli::values::main(&arguments),
     };
     cli::status(outcome)

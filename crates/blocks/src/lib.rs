@@ -41,6 +41,15 @@ impl Label {
         }
     }
 
+    /// The writing that a block is of, where it is a whole one of this seed.
+    pub fn of(block: &[u8], seed: u64) -> Option<Self> {
+        let (words, _) = block.as_chunks::<WORD>();
+        let found = Label { seed, number: le(words[0]), generation: le(words[1]) as u32 };
+        let mut right = vec![0; block.len()];
+        found.fill(&mut right);
+        (right == block).then_some(found)
+    }
+
     /// Whether a block is of this writing.
     pub fn check(self, block: &[u8]) -> Result<(), Mismatch> {
         let (words, _) = block.as_chunks::<WORD>();
@@ -68,17 +77,8 @@ impl Label {
         let mut right = vec![0; block.len()];
         self.fill(&mut right);
         let at = block.iter().zip(&right).position(|(found, right)| found != right).unwrap_or(0);
-        let (words, _) = block.as_chunks::<WORD>();
-        let found =
-            Label { number: le(words[0]), generation: le(words[1]) as u32, seed: le(words[2]) };
-        found.fill(&mut right);
-        let is_whole = found.seed == self.seed && right == block;
-        Mismatch {
-            expected: self,
-            at: at as u64,
-            bytes: block.len() as u64,
-            found: is_whole.then_some(found),
-        }
+        let found = Label::of(block, self.seed);
+        Mismatch { expected: self, at: at as u64, bytes: block.len() as u64, found }
     }
 }
 

@@ -110,6 +110,14 @@ pub struct Disk {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub directory: Option<PathBuf>,
+    /// It is a file in memory on an experiment's own machine too, and not a block device there: for guests that
+    /// share files with it.
+    #[serde(default)]
+    pub is_file: bool,
+    /// Its medium keeps what is written in a cache of its own that loses it with the power, until it is flushed.
+    /// Only an experiment's own machine has such a medium.
+    #[serde(default)]
+    pub write_cache: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -69,6 +69,9 @@ constants! {
     /// The plan that an emulated machine finds in its initramfs.
     PLAN_FILE: &str = "/plan.jsonl";
 
+    /// What serves a guest's files by virtiofs, where Debian's qemu-system-common has it.
+    VIRTIOFSD: &str = "/usr/lib/qemu/virtiofsd";
+
     /// Where kernel modules and their index are in an initramfs.
     MODULES_DIRECTORY: &str = "/modules";
 

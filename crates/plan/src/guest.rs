@@ -68,6 +68,8 @@ pub struct GuestSettings {
     pub disk_queues: Option<u32>,
     /// How its blocks lie on the medium.
     pub disk_format: DiskFormat,
+    /// Its disk is no device, but a file in a directory of the machine that it shares by this.
+    pub files: Option<FileSharing>,
 }
 
 impl Default for GuestSettings {
@@ -87,6 +89,7 @@ impl Default for GuestSettings {
             disk_iothread: false,
             disk_queues: None,
             disk_format: DiskFormat::default(),
+            files: None,
         }
     }
 }
@@ -118,6 +121,18 @@ pub enum DiskAio {
     Native,
     /// Rings that the kernel and QEMU share.
     IoUring,
+}
+
+/// How a guest reaches a directory of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub enum FileSharing {
+    /// The protocol 9P2000.L, served by QEMU.
+    #[serde(rename = "9p")]
+    NineP,
+    /// FUSE's protocol, served by virtiofsd in the guest's memory.
+    #[serde(rename = "virtiofs")]
+    Virtiofs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -80,6 +80,8 @@ pub enum Record {
         node: String,
         lines: Vec<String>,
     },
+    /// What a host is that benches are to be made on: the only record of `hypertare-agent survey`.
+    Survey(Survey),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +106,32 @@ pub struct Hello {
     /// The same when its agent began, which is the first process of what boots for it; of others absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_s: Option<f64>,
+}
+
+/// A host, as an agent sees it that its controller does not share it with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Survey {
+    pub host_name: String,
+    /// As its kernel calls it.
+    pub processor: String,
+    pub kernel: String,
+    pub architecture: String,
+    pub distribution: String,
+    /// By number, those that the agent may use.
+    pub cpus: Vec<u32>,
+    /// How many it has.
+    pub online: u32,
+    /// Bytes.
+    pub memory: u64,
+    pub available: u64,
+    /// Of the last minute: tasks that ran or waited to.
+    pub load: f64,
+    /// QEMU's version.
+    pub qemu: Option<String>,
+    /// What it cannot, of `sandbox`, `qemu`, `kvm`, `tun`, `vhost`, `cgroup` and `xen`, each with the reason.
+    pub absent: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -77,6 +77,7 @@ pub enum Workload {
     Serve(Serve),
     Io(Io),
     IoFill(IoFill),
+    IoVerify(IoVerify),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -400,6 +401,34 @@ pub struct Io {
     /// Of the random order of blocks.
     #[serde(default)]
     pub seed: u64,
+    /// Says after every fdatasync, in an interval, how many writes of which job are durable. Of work that
+    /// only writes, by the engine `pread`: then the order of writes is known to [`IoVerify`].
+    #[serde(default)]
+    pub acknowledges: bool,
+}
+
+/// Writes at random that are made durable again and again, by system calls: [`Io`] that acknowledges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DurableWrites {
+    pub block: u32,
+    pub span: u64,
+    pub jobs: u32,
+    pub sync_every: u32,
+    pub direct: bool,
+    pub seed: u64,
+}
+
+/// Reads every block of work that acknowledged until it was ended, and counts those that are older than what
+/// had been made durable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct IoVerify {
+    pub writes: DurableWrites,
+    /// Writes of each job that fdatasync had returned for.
+    pub durable: Vec<u64>,
 }
 
 /// The order in which blocks are read and written.

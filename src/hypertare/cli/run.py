@@ -114,7 +114,7 @@ def run(
     if dry_run:
         show_design(prepared, json, run_options)
         return
-    with run_options.connected(_say) as run_options, Watch(prepared.study) as watch:
+    with run_options.connected(say) as run_options, Watch(prepared.study) as watch:
         on = resources(prepared, watch.notify, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)
@@ -124,7 +124,8 @@ def run(
     finish(folder, ended, json=outputs.STDOUT if json else None)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """What a person should know of a run's resources."""
     print(text, file=sys.stderr, flush=True)
 
 

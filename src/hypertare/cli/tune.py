@@ -12,6 +12,7 @@ import typer
 from hypertare.base.units import human_duration
 from hypertare.cli.commands import input_of, shown, study_file, value_of
 from hypertare.cli.options import (
+    Cluster,
     Fresh,
     HigherIsBetter,
     HugePages,
@@ -26,7 +27,7 @@ from hypertare.cli.options import (
     ValueJson,
     complete_study,
 )
-from hypertare.cli.run import asked_study, interrupted_study, refuse_changes
+from hypertare.cli.run import asked_study, interrupted_study, refuse_changes, say
 from hypertare.cli.verb import AS_IT_IS
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def tune(
     ] = None,
     out: RunDirectory = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     fresh: Fresh = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
@@ -182,13 +184,14 @@ def tune(
 
     def go_over(sweep: Sweep, folder: Path | None) -> None:
         first = sweep.parts[0].prepared.run
-        run_options = RunOptions(jobs, fresh, Permissions(allow_module_reload, allow_huge_pages))
-        checked = run_options.checked(first)
+        allow = Permissions(allow_module_reload, allow_huge_pages)
+        checked = RunOptions(jobs, fresh, allow, cluster).checked(first)
         if dry_run:
             tune_over.show_plan(sweep, json)
             return
         folder = folder or new_folder(f"{first.study.name}-tune-over", paths.runs_dir())
-        tune_over.run(sweep, folder, checked, json)
+        with checked.connected(say) as connected:
+            tune_over.run(sweep, folder, connected, json)
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
@@ -236,13 +239,13 @@ def tune(
         _refuse_without_over(confirm)
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    run_options = RunOptions(jobs, fresh, allow).checked(prepared.run)
+    run_options = RunOptions(jobs, fresh, allow, cluster).checked(prepared.run)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
         show_space(prepared, json)
         return
-    with Watch(prepared.run.study) as watch:
+    with run_options.connected(say) as run_options, Watch(prepared.run.study) as watch:
         on = resources(prepared.run, watch.notify, allow)
         tuning.check_machine(prepared, on)
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())

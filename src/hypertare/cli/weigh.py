@@ -369,19 +369,25 @@ def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
     """The study's tables of machines, by name; the only one needs none.
 
     Raises:
-        InputError: two have one name.
+        InputError: two have one name, or one that is taken.
     """
+    from hypertare.base.errors import InputError
+    from hypertare.study.given import PEER
+
     found: dict[str, dict[str, str]] = {}
     for word in words:
         name, equals, reach = word.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
             name, reach = "machine", word
         if name in found:
-            from hypertare.base.errors import InputError
-
             raise InputError(
                 f"--given names two machines '{name}'.",
                 "Give each a name of its own: --given a='ssh bob@a' --given b='ssh bob@b'",
+            )
+        if name == PEER:
+            raise InputError(
+                f"--given: in a study '{PEER}' is whom the others speak with, and no machine to weigh.",
+                "Give it another name.",
             )
         found[name] = {"reach": reach}
     return found

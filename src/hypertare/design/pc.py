@@ -196,11 +196,12 @@ def _needed(platform: Platform, study: Study, programs: int) -> int:
 
 
 def _guest_memory(platform: Platform, study: Study) -> int:
-    """Bytes of a guest, with its peers where those are guests too, and with what is like it beside it."""
+    """Bytes of a guest, with its peers where those are guests too, and with what is like it beside it: all
+    of that, for such a machine is made as large as it has to be."""
     peers = 0
     if platform.has_guests_as_peers and study.bench.peers_are_guests:
         peers = 2 if study.routed else 1
-    return (1 + peers + study.nodes_beside) * (study.sut.memory + platform.pc.guest_overhead)
+    return (1 + peers + study.most_beside) * (study.sut.memory + platform.pc.guest_overhead)
 
 
 def guests_memory(study: Study, count: int) -> int:

@@ -53,13 +53,17 @@ class Profile:
 DISKS = ("virtio_blk", "virtio_scsi", "sd_mod", "nvme", "ahci")
 """Drivers of the disks that a guest may have."""
 
+FILES = ("9pnet_virtio", "9p", "virtiofs")
+"""File systems by which a guest has a directory of its machine."""
+
 GUEST = Profile(
     name="guest",
     required=("virtio_pci", "virtio_console"),
     wanted=(
         *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "8139too", "pcnet32"),
         "virtio_mmio",
-        *("9pnet_virtio", "9p", "overlay"),
+        *FILES,
+        "overlay",
         *("af_packet", "veth", "bridge"),
         *("pvpanic", "pvpanic_pci"),
         *DISKS,
@@ -106,7 +110,7 @@ XEN = Profile(
 INNER = Profile(
     name="inner",
     required=("virtio_pci", "virtio_console"),
-    wanted=(*EMULATED.wanted, *DISKS),
+    wanted=(*EMULATED.wanted, *DISKS, *FILES),
     own=EMULATED.own,
 )
 """A guest of an emulated machine: it sees nothing of the host's files."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from hypertare.base import interrupt
@@ -23,6 +24,8 @@ from hypertare.protocol.records import BenchReady, Record, TaskResult, TrialEnd
 class Machine(Protocol):
     """A machine that takes one step after the other."""
 
+    @property
+    def proc(self) -> Path | None: ...
     def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
     def run(self, trial: plan.Trial) -> list[Record]: ...
     def teardown(self) -> list[Record]: ...
@@ -57,7 +60,9 @@ class Benches:
         self.recorder = recorder
         self.on = on
         self.clock = clock
-        self.others = BackgroundLoad(recorder.journal.add_other_programs, beside=machine.processes)
+        self.others = BackgroundLoad(
+            recorder.journal.add_other_programs, machine.proc, beside=machine.processes
+        )
         self.plot: Plot | None = None
         self.lost = False
         self._plans: dict[object, plan.Trial] = {}

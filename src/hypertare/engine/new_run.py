@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 
 from hypertare import __version__
-from hypertare.base import paths
 from hypertare.base.errors import MachineError
 from hypertare.design import planner
 from hypertare.design.planner import MachineResources
@@ -15,7 +14,6 @@ from hypertare.doctor import quick
 from hypertare.engine.prepare import Prepared, on_users_xen
 from hypertare.engine.runners.registry import runner_of
 from hypertare.machines.asked import Asked
-from hypertare.machines.environment import versions
 from hypertare.runs.store import Meta, Store
 from hypertare.study import BASELINE
 from hypertare.workloads.responses import of_clock, of_workload
@@ -26,7 +24,7 @@ def create(
 ) -> Store:
     """Starts the file of a run in its directory; `asked` are programs that were asked before."""
     study = prepared.study
-    image = next(iter(on.images.values()), None)
+    runner = runner_of(study.machine_kind)
     meta = Meta(
         hypertare=__version__,
         study=study.name,
@@ -36,10 +34,10 @@ def create(
         folder=str(prepared.file.folder),
         argv=tuple(sys.argv),
         seed=prepared.design.seed,
-        machine=runner_of(study.machine_kind).state(prepared, on),
+        machine=runner.state(prepared, on),
         clock=study.clock,
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
-        versions=versions(paths.agent_binary(), image, asked, on.emulator),
+        versions=runner.versions(on, asked),
         platforms=study.sut.platforms,
         nodes=prepared.design.platforms,
         baseline=BASELINE,
@@ -54,11 +52,11 @@ def create(
         published=prepared.published,
     )
     store = Store.create(folder, meta)
-    # A busy host cannot change what is measured in virtual time.
-    for text in () if study.clock_kind.repeats else quick.warnings():
+    # A busy host cannot change what is measured in virtual time, nor this one what is measured elsewhere.
+    beside = study.clock_kind.repeats or study.machine_kind.is_reached
+    for text in () if beside else quick.warnings():
         store.add_event(text)
-    of_machine = runner_of(study.machine_kind).warnings(prepared, on)
-    for text in (*planner.warnings(study, on), *of_machine):
+    for text in (*planner.warnings(study, on), *runner.warnings(prepared, on)):
         store.add_event(text)
     return store
 

@@ -17,6 +17,7 @@ from hypertare.design import pc
 from hypertare.design.design import Design, make
 from hypertare.design.planner import MachineResources, files_memory, sut_cpus
 from hypertare.design.profiles import EMULATED
+from hypertare.protocol.constants import VIRTIOFSD
 from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
@@ -55,26 +56,33 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     design = make(study, seed)
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     boots_pcs = study.machine_kind.boots_whole_pcs
-    if boots_pcs:
+    if not study.machine_kind.is_this_host:
+        # Of one elsewhere it is seen later how many it has.
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
     on = MachineResources(cpus, "tcg", {}, {})
     workdir = _workdir(file, study)
-    for plot in design.plots:
-        cell = file.cell(plot.levels)
-        check_memory(cell)
-        sut_cpus(cell.sut.cpus, on)
-        if workdir is not None:
-            _check_size(workdir, cell.sut.memory)
-        _check_room(cell, sum(variant.guests for variant in plot.variants))
+    check_fits(
+        file,
+        design,
+        cpus,
+        None if study.machine_kind.is_reached else Host().memory.get("MemAvailable"),
+    )
+    if workdir is not None:
+        for plot in design.plots:
+            _check_size(workdir, file.cell(plot.levels).sut.memory)
     if boots_pcs:
         _check_pcs(file, design, on)
+    check_virtiofsd(study)
     _check_devices(study)
     for name, settings in study.workloads.items():
         if settings.input_file is not None:
             _check_input(name, settings.input_file, workdir)
         if study.sut.image is not None:
             # Its programs are known when its files are: the agent says what is not there.
+            continue
+        if study.machine_kind.is_reached:
+            # So are those of a host elsewhere.
             continue
         if settings.argv and study.needs_files:
             for program in dict.fromkeys(settings.programs):
@@ -114,8 +122,24 @@ def _published(file: StudyFile, study: Study) -> Iterator[Point]:
         yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
 
 
-def check_memory(study: Study, host: Host | None = None) -> None:
-    """Whether the guests of a bench fit into this host.
+def check_fits(
+    file: StudyFile, design: Design, cpus: tuple[int, ...], available: int | None
+) -> None:
+    """Whether benches fit into the machine with these CPUs, and as far as is known so much memory.
+
+    Raises:
+        InputError: one does not.
+    """
+    on = MachineResources(cpus, "tcg", {}, {})
+    for plot in design.plots:
+        cell = file.cell(plot.levels)
+        check_memory(cell, available)
+        sut_cpus(cell.sut.cpus, on)
+        _check_room(cell, sum(variant.guests for variant in plot.variants), available)
+
+
+def check_memory(study: Study, available: int | None) -> None:
+    """Whether the guests of a bench fit into the memory of the machine that they stand on.
 
     Raises:
         InputError: they do not; it says how many would.
@@ -123,7 +147,6 @@ def check_memory(study: Study, host: Host | None = None) -> None:
     # What is this host's is not what Xen has left: see `host.xen`.
     if on_users_xen(study) or not _has_guests(study):
         return
-    available = (host or Host()).memory.get("MemAvailable")
     guests = pc.guests_memory(study, study.bench_guests)
     needed = pc.memory(study) if study.machine_kind.boots_whole_pcs else guests
     if available is None or needed <= available:
@@ -131,8 +154,7 @@ def check_memory(study: Study, host: Host | None = None) -> None:
     fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
     raise InputError(
         f"{study.bench_guests} guests of {human_size(study.sut.memory)} need "
-        f"{human_size(needed)}, but this host has {human_size(available)} of memory available: "
-        f"{fits} fit.",
+        f"{human_size(needed)}, but there are {human_size(available)} of memory available: {fits} fit.",
         "Ask for fewer with sut.guests, or for less memory each with sut.memory.",
     )
 
@@ -160,13 +182,23 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     return workdir
 
 
-def _check_room(study: Study, disks: int) -> None:
-    """Each that works has a disk for itself, in a directory or in this host's memory."""
+def check_virtiofsd(study: Study, place: Path = Path(VIRTIOFSD)) -> None:
+    """Of this host: the image of an emulated machine has its own."""
+    if not study.machine_kind.is_this_host or not study.files_by("virtiofs") or place.exists():
+        return
+    raise InputError(
+        f"sut.files = 'virtiofs' needs virtiofsd at {place}, which is not there",
+        "Debian 12: apt-get install qemu-system-common; or take '9p'.",
+    )
+
+
+def _check_room(study: Study, disks: int, available: int | None) -> None:
+    """Each that works has a disk for itself, in a directory of this host or in the machine's memory."""
     directory, needed = study.sut.disk_directory, disks * study.disk_bytes
     if not needed or study.machine_kind.boots_whole_pcs:
         return
     if directory is None:
-        room, place = Host().memory.get("MemAvailable", needed), "this host's memory"
+        room, place = needed if available is None else available, "the machine's memory"
     elif not directory.is_dir():
         raise InputError(
             f"sut.disk_directory: {directory} is no directory of this host",

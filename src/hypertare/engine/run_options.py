@@ -97,8 +97,8 @@ def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
     """
     if not prepared.study.machine_kind.is_this_host:
         raise InputError(
-            f"{option} is for this host's own KVM; the emulated machine brings a KVM host of its own, "
-            "whose settings the run chooses anyway.",
+            f"{option} is for this host's own KVM; the machine '{prepared.study.machine}' is another, "
+            "whose settings are its own.",
             f"Leave {option} out.",
         )
     key, _, value = wanted.replace('"', "").partition(" = ")

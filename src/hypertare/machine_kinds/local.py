@@ -10,6 +10,8 @@ class Local(MachineKind):
     clocks = ("wall",)
     usual_platforms = ("native", "container", "guest")
     is_this_host = True
+    is_sandboxed = True
+    has_work_directory = True
     weighs_guests = True
 
 

@@ -25,7 +25,15 @@ class MachineKind:
     """Tables of a study that are about it."""
 
     is_this_host: ClassVar[bool] = False
-    """Commands see this host's files; its settings are left alone, or lent for a run."""
+    """It can be looked at, and its settings may be lent for a run."""
+    is_sandboxed: ClassVar[bool] = False
+    """Benches stand in a sandbox on a host that somebody has, beside what else it does; its settings are
+    left alone, or lent.
+    """
+    has_work_directory: ClassVar[bool] = False
+    """Commands there find its own programs, and a copy of the work directory."""
+    is_reached: ClassVar[bool] = False
+    """It is elsewhere, and `[remote]` says how ssh reaches it."""
     boots_whole_pcs: ClassVar[bool] = False
     """Each bench is a boot of a PC that is made for it: with the image, NICs, CPU and hypervisor that the
     study asks for, and a plan that is decided on before."""

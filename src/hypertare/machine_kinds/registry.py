@@ -8,11 +8,12 @@ from hypertare.base.errors import InputError
 from hypertare.machine_kinds.emulated import EMULATED
 from hypertare.machine_kinds.local import LOCAL
 from hypertare.machine_kinds.machine_kind import MachineKind
+from hypertare.machine_kinds.remote import REMOTE
 
-KINDS: dict[str, MachineKind] = {kind.name: kind for kind in (LOCAL, EMULATED)}
+KINDS: dict[str, MachineKind] = {kind.name: kind for kind in (LOCAL, EMULATED, REMOTE)}
 """By name, in the order in which errors name them."""
 
-MachineName = Literal["local", "emulated"]
+MachineName = Literal["local", "emulated", "remote"]
 """As `machine` of a study has them."""
 
 USUAL: MachineName = "local"

@@ -30,13 +30,13 @@ _KERNEL_THREAD = 0x200000
 
 class BackgroundLoad:
     """Watches a run's blocks. `notify` hears of each block which programs were busiest beside it, three at
-    most; of all blocks since the last look at once.
+    most; of all blocks since the last look at once. Without `proc`, which is another host's, it sees none.
     """
 
     def __init__(
         self,
         notify: Callable[[Sequence[OtherProgram]], None],
-        proc: Path = Path("/proc"),
+        proc: Path | None = Path("/proc"),
         own: int | None = None,
         beside: Callable[[], tuple[int, ...]] = tuple,
         clock: Callable[[], float] = time.monotonic,
@@ -109,7 +109,7 @@ class BackgroundLoad:
 
     def _look(self) -> None:
         found = {}
-        for entry in _numbered(self._proc):
+        for entry in _numbered(self._proc) if self._proc is not None else ():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 process, start = _parse(_stat(f"{self._proc}/{entry}/stat"))
                 found[int(entry), start] = process

@@ -123,7 +123,7 @@ def make(
         for number, place in enumerate(places)
     )
     walks = on.processors.get(study.emulated.walks)
-    machine = pc.make(kind, study, seed, nics_of(bench), on.programs, walks)
+    machine = pc.make(kind, study, seed, nics_of(bench, trials), on.programs, walks)
     return Batch(boot, machine, bench, tuple(places), trials, part)
 
 
@@ -139,21 +139,24 @@ def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int, cut: in
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) & 0x7FFFFFFF
 
 
-def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
-    """Every NIC of the machine: those of uplinks, and those on hubs. Uplinks may share a wire that no
-    node is on.
+def nics_of(bench: plan.Bench, trials: Sequence[plan.Trial] = ()) -> tuple[Nic, ...]:
+    """Every NIC of the machine: those of uplinks, and those on hubs, of what lives within a trial too.
+    Uplinks may share a wire that no node is on.
     """
     hubs = [link.name for link in bench.links if link.kind == "hub"]
     first = hubs[0] if hubs else ""
     nics: list[tuple[plan.Uplink | plan.Interface, str]] = [
         (one, one.wire or first) for link in bench.links if (one := link.uplink)
     ]
-    on_nodes = [one for node in bench.nodes for one in node.interfaces]
+    lives = [life.node for trial in trials for phase in trial.phases for life in phase.lives]
+    on_nodes = [one for node in (*bench.nodes, *lives) for one in node.interfaces]
     found = [*nics, *((one, one.link) for one in on_nodes if one.link in hubs)]
     wires = list(dict.fromkeys([*hubs, *(wire for _, wire in found)]))
-    return tuple(
+    # Lives of several trials are on the same ones, one after the other.
+    all_of_them = (
         Nic(nic.nic or "virtio-net", nic.mac or "", wires.index(wire)) for nic, wire in found
     )
+    return tuple(dict.fromkeys(all_of_them))
 
 
 def check_nics(file: StudyFile, plot: Plot, on: planner.MachineResources) -> None:

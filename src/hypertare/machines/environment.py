@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from hypertare.design.planner.machine_resources import Bootable, Emulating
 
 
+OF_THE_HOST = ("qemu", "xen")
+"""Versions of programs that are of the host on which benches stand."""
+
+
 def machine_state(host: Host | None = None) -> MachineState:
     """This machine, as every summary names it."""
     local = host or Host()

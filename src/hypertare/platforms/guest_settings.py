@@ -31,6 +31,9 @@ BESIDE_GUESTS = 2
 """CPUs that a core that polls needs beside the guests': its own, and the peers'."""
 
 
+LOSE_DATA: Mapping[str, frozenset[str]] = {"sut.disk_cache": frozenset({"unsafe"})}
+"""Levels with which a guest loses in a power cut what fdatasync had returned for."""
+
 _DISKS_OF_VIRTIO = frozenset({"virtio-blk", "virtio-scsi"})
 _PAST_THE_CACHE = frozenset({"none", "directsync"})
 
@@ -74,13 +77,15 @@ class GuestSettings(Settings):
     disk_iothread: bool = False
     disk_queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] | None = None
     disk_format: plan.DiskFormat = "raw"
+    files: Literal["none", plan.FileSharing] = "none"
 
     def in_plan(self, datapath: plan.Datapath) -> plan.GuestSettings:
         """The same for the agent, with the datapath that `auto` stands for."""
         settings: dict[str, Any] = {
             name: getattr(self, name) for name in GuestSettings.model_fields
         }
-        return plan.GuestSettings(**{**settings, "datapath": datapath})
+        files = None if self.files == "none" else self.files
+        return plan.GuestSettings(**{**settings, "datapath": datapath, "files": files})
 
     def asked_of_hypervisor(self) -> list[str]:
         """Keys that only a guest has, of those that are not left as they are."""
@@ -104,6 +109,7 @@ class GuestSettings(Settings):
             self._no_disk,
             self._no_disk_device,
             self._no_way_past_the_cache,
+            self._no_files,
         )
         return next(filter(None, (rule(facts) for rule in rules)), None)
 
@@ -125,6 +131,11 @@ class GuestSettings(Settings):
             return (
                 f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{self.datapath}' "
                 "the guest's is shared with what moves its packets: take '2M' or '4K'"
+            )
+        if self.pages == "thp" and self.files == "virtiofs":
+            return (
+                "sut.pages = 'thp' is for memory of QEMU's own, but with sut.files = 'virtiofs' it "
+                "is shared with what serves the guest's files: take '2M' or '4K', or '9p'"
             )
         return None
 
@@ -214,17 +225,46 @@ class GuestSettings(Settings):
 
     def _no_way_past_the_cache(self, facts: GuestFacts) -> str | None:
         """A file in memory is in the page cache and nowhere else."""
+        if self.files != "none":
+            return None
         direct = self.disk_cache in _PAST_THE_CACHE
         if self.disk_aio == "native" and not direct:
             return (
                 f"sut.disk_aio = 'native' works past the host's page cache, and sut.disk_cache is "
                 f"'{self.disk_cache}': take sut.disk_cache = 'none' or 'directsync', or another disk_aio"
             )
-        if direct and facts.disk_in_memory and not facts.on_emulated:
+        if direct and facts.disk_in_memory:
             return (
                 f"sut.disk_cache = '{self.disk_cache}' goes past the host's page cache, and the disk is in "
                 "memory, which is nothing else: name a directory of a real disk (sut.disk_directory), or "
                 "take 'writeback'"
+            )
+        return None
+
+    def _no_files(self, facts: GuestFacts) -> str | None:
+        """A directory takes the place of the disk."""
+        if self.files == "none":
+            return None
+        is_files = f"sut.files = '{self.files}'"
+        if not facts.needs_disk:
+            return (
+                f"{is_files} is for the file that a workload of the type 'io' works on, or a command with "
+                "'disk', and there is none"
+            )
+        if asked := [key for key in self.asked_of_hypervisor() if key.startswith("disk_")]:
+            return (
+                f"{is_files} gives the guest a directory of its machine in the place of a disk, and "
+                f"sut.{asked[0]} is of a disk: leave one of them out"
+            )
+        if self.files == "virtiofs" and self.datapath in OUR_DATAPATHS:
+            return (
+                f"{is_files} and sut.datapath = '{self.datapath}' would have two processes work for the "
+                "guest beside QEMU, and the CPU time of one is counted: take another datapath, or '9p'"
+            )
+        if not facts.disk_in_memory:
+            return (
+                f"{is_files} shares a directory in memory, and sut.disk_directory asks for another: leave "
+                "one out"
             )
         return None
 
@@ -423,6 +463,36 @@ def _disk_format(change: Change) -> Entry:
     )
 
 
+def _files(change: Change) -> Entry:
+    """A directory beside a disk: what it is called in the guest is the user's to say."""
+    entry = edited(_files_xml, lambda kind: _FILE_OPTIONS[kind], "a directory that it works in")(
+        change
+    )
+    if change.new == "none":
+        return entry
+    shared = f" Its memory is shared with virtiofsd: {_SHARED}." if change.new == "virtiofs" else ""
+    mount = f" In the guest: mount -t {change.new} files /mnt."
+    return replace(entry, note=f"{entry.note}{shared}{mount}")
+
+
+def _files_xml(kind: str) -> str:
+    if kind == "none":
+        return "no <filesystem>, and a <disk>"
+    return (
+        f"<filesystem type='mount'> <driver type={quoted(_FILE_SERVERS[kind])}/> <source dir='...'/> "
+        "<target dir='files'/> </filesystem>"
+    )
+
+
+_FILE_SERVERS = {"9p": "path", "virtiofs": "virtiofs"}
+_FILE_OPTIONS = {
+    "none": "neither -fsdev nor vhost-user-fs, and a disk",
+    "9p": "-fsdev local,id=files,path=...,security_model=none -device "
+    "virtio-9p-pci,fsdev=files,mount_tag=files",
+    "virtiofs": "-chardev socket,id=files,path=... -device vhost-user-fs-pci,chardev=files,tag=files",
+}
+
+
 def _of_card(
     change: Change, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
 ) -> Entry:
@@ -443,5 +513,6 @@ COMMANDS: Mapping[str, Maker] = {
     "disk_iothread": _disk_iothread,
     "disk_queues": _disk_queues,
     "disk_format": _disk_format,
+    "files": _files,
 }
 """How to set each by hand, where there are words for it."""

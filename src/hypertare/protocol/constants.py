@@ -49,6 +49,9 @@ RUN_APPLICATION = 1952543333
 PLAN_FILE = "/plan.jsonl"
 """The plan that an emulated machine finds in its initramfs."""
 
+VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
+"""What serves a guest's files by virtiofs, where Debian's qemu-system-common has it."""
+
 MODULES_DIRECTORY = "/modules"
 """Where kernel modules and their index are in an initramfs."""
 

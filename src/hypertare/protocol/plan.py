@@ -86,6 +86,12 @@ DiskFormat = Literal["raw", "qcow2"]
 `qcow2`: QEMU's own: clusters as they are first written, found by tables.
 """
 
+FileSharing = Literal["9p", "virtiofs"]
+"""How a guest reaches a directory of its machine.
+`9p`: The protocol 9P2000.L, served by QEMU.
+`virtiofs`: FUSE's protocol, served by virtiofsd in the guest's memory.
+"""
+
 
 class GuestSettings(WireType):
     """What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields
@@ -126,6 +132,8 @@ class GuestSettings(WireType):
     """
     disk_format: DiskFormat = "raw"
     """How its blocks lie on the medium."""
+    files: FileSharing | None = None
+    """Its disk is no device, but a file in a directory of the machine that it shares by this."""
 
 
 TscMode = Literal["native", "emulate", "default"]
@@ -319,6 +327,14 @@ class Disk(WireType):
     directory: Path | None = None
     """Where the machine keeps its blocks: in a file without a name in this directory; in memory
     when absent.
+    """
+    is_file: bool = False
+    """It is a file in memory on an experiment's own machine too, and not a block device there: for
+    guests that share files with it.
+    """
+    write_cache: bool = False
+    """Its medium keeps what is written in a cache of its own that loses it with the power, until
+    it is flushed. Only an experiment's own machine has such a medium.
     """
 
 
@@ -694,6 +710,19 @@ IoEngine = Literal["io_uring", "pread"]
 """
 
 
+class DurableWrites(WireType):
+    """Writes at random that are made durable again and again, by system calls: [`Io`] that
+    acknowledges.
+    """
+
+    block: int
+    span: int
+    jobs: int
+    sync_every: int
+    direct: bool
+    seed: int
+
+
 class Command(WireType):
     """A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured."""
 
@@ -976,6 +1005,11 @@ class Io(WireType):
     duration_s: float
     seed: int = 0
     """Of the random order of blocks."""
+    acknowledges: bool = False
+    """Says after every fdatasync, in an interval, how many writes of which job are durable. Of
+    work that only writes, by the engine `pread`: then the order of writes is known to
+    [`IoVerify`].
+    """
 
 
 class IoFill(WireType):
@@ -990,6 +1024,17 @@ class IoFill(WireType):
     start: int = 0
     direct: bool = True
     seed: int = 0
+
+
+class IoVerify(WireType):
+    """Reads every block of work that acknowledged until it was ended, and counts those that are
+    older than what had been made durable.
+    """
+
+    type: Literal["io_verify"] = "io_verify"
+    writes: DurableWrites
+    durable: tuple[int, ...]
+    """Writes of each job that fdatasync had returned for."""
 
 
 Workload = Annotated[
@@ -1009,7 +1054,8 @@ Workload = Annotated[
     | Cpuid
     | Serve
     | Io
-    | IoFill,
+    | IoFill
+    | IoVerify,
     Field(discriminator="type"),
 ]
 
@@ -1085,19 +1131,53 @@ class ProbeRequest(WireType):
     probe: ProbeName
 
 
+class Reached(WireType):
+    """A first answer over the network."""
+
+    answer: Task
+    """Listens on the node that lives."""
+    ask: Task
+    """Asks once, from a node of the bench."""
+
+
+class PowerCut(WireType):
+    """A node ends at once, and with it all that the machine below it holds of its disk but the
+    disk itself.
+    """
+
+    writes: DurableWrites
+    after_s: float
+    """Seconds from the beginning of the writes."""
+
+
 class Life(WireType):
-    """A node beside those of the bench that lives as long as one phase: it is made, answers, is
-    saved and restored, and ends. What each of these took is a result of the node `of`.
+    """A node beside those of the bench that lives as long as one phase: it is made, answers,
+    works, is saved and restored, and ends. What each of these took is a result of the node
+    `of`.
     """
 
     id: str
     of: str
     """The node of the bench that it is like."""
     node: Node
-    """On no link, without files and disk. No node of the bench has its name."""
+    """On links of the bench, without files, and without a disk unless its power is cut. No node of
+    the bench has its name.
+    """
+    work: Task | None = None
+    """A task of its own that ends by itself: the first work that it does once it has answered."""
+    reached: Reached | None = None
+    """How it is reached over the network, after that."""
+    most: int | None = None
+    """More like it are made beside it, one after the other, until there are so many, the last one
+    took twice as long to answer as the first, or memory gives out. They are on no link.
+    """
     restored: bool = False
     """Save its state, end it, and make it anew from that: for what is a virtual machine under
     QEMU.
+    """
+    power_cut: PowerCut | None = None
+    """Cut its power while it writes, make it anew with the same disk, and look for what was made
+    durable.
     """
     purpose: Purpose | None = None
 

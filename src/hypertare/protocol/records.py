@@ -259,6 +259,33 @@ class Console(WireType):
     lines: tuple[str, ...]
 
 
+class Survey(WireType):
+    """What a host is that benches are to be made on: the only record of `hypertare-agent survey`."""
+
+    record: Literal["survey"] = "survey"
+    host_name: str
+    processor: str
+    """As its kernel calls it."""
+    kernel: str
+    architecture: str
+    distribution: str
+    cpus: tuple[int, ...]
+    """By number, those that the agent may use."""
+    online: int
+    """How many it has."""
+    memory: int
+    """Bytes."""
+    available: int
+    load: float
+    """Of the last minute: tasks that ran or waited to."""
+    qemu: str | None = None
+    """QEMU's version."""
+    absent: dict[str, str]
+    """What it cannot, of `sandbox`, `qemu`, `kvm`, `tun`, `vhost`, `cgroup` and `xen`, each with
+    the reason.
+    """
+
+
 Record = Annotated[
     Hello
     | Done
@@ -273,6 +300,7 @@ Record = Annotated[
     | ProbeValues
     | KnobOutcome
     | Log
-    | Console,
+    | Console
+    | Survey,
     Field(discriminator="record"),
 ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
+from hypertare.machine_kinds.registry import MachineName
 from hypertare.runs.part import Part, means
 
 
 class MachineState(Part):
     """The machine a run was made on."""
 
-    kind: Annotated[Literal["local", "emulated", "remote"], means("what kind of machine")]
+    kind: Annotated[MachineName, means("what kind of machine")]
     hostname: Annotated[str, means("its name")]
     cpu: Annotated[str, means("its CPU's model")]
     cpus: Annotated[int, means("its CPUs")]

@@ -1,12 +1,13 @@
-"""`[given.NAME]`: a machine that was there before, and how it is reached."""
+"""`[given.NAME]`: a machine that was there before, how it is reached, and where traffic to it goes."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shlex
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.settings import Settings
 
@@ -51,9 +52,52 @@ def reach_words(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _one_host(text: str) -> str:
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no address: write for example '192.0.2.10'") from None
+    if found.is_multicast or found.is_unspecified or "%" in text:
+        raise ValueError(f"{text} is the address of no single machine: take one that is")
+    return str(found)
+
+
+_CONNECT = re.compile(
+    r"(qemu|xen|vbox|vmwareplayer|vmwarews|esx|vpx|hyperv|lxc|test)(\+(ssh|tls))?"
+    r"://([A-Za-z0-9][A-Za-z0-9_.@:-]*)?/[A-Za-z0-9_./-]*"
+)
+
+
+def _is_of_libvirt(text: str) -> str:
+    """A study may be somebody else's: what follows a `?` may name a program that libvirt runs here."""
+    if not _CONNECT.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no address of libvirt that can be given here: write for example "
+            "'qemu:///system', 'qemu+ssh://HOST/system' or 'vbox:///session'"
+        )
+    return text
+
+
+PEER = "peer"
+"""The name in `[given]` of the machine that others speak with."""
+Reach = Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
+
+
 class GivenMachine(Settings):
-    reach: Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
+    reach: Reach
     what: Annotated[str, Field(max_length=200)] = ""
+    domain: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+ -]{0,99}$")] | None = None
+    connect: Annotated[str, Field(max_length=200), AfterValidator(_is_of_libvirt)] = (
+        "qemu:///system"
+    )
+    start: bool = False
+    address: Annotated[str, Field(max_length=45), AfterValidator(_one_host)] | None = None
+
+    @model_validator(mode="after")
+    def _is_known(self) -> GivenMachine:
+        if self.start and self.domain is None:
+            raise ValueError("start = true is of a domain of libvirt: say which, domain = 'NAME'")
+        return self
 
     @property
     def words(self) -> tuple[str, ...]:

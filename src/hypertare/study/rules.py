@@ -21,6 +21,7 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
+from hypertare.study.given import PEER
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
 from hypertare.workloads.responses import of_workload
@@ -119,8 +120,9 @@ def _leaves_this_host_alone(study: Study) -> None:
     for name in HOST_KNOBS:
         if getattr(study.knobs, name) is not None:
             raise ValueError(
-                f"knobs.{name} is a setting of the whole machine below the guests, here of this "
-                "host, which is left alone: take machine = 'emulated', or set it yourself"
+                f"knobs.{name} is a setting of the whole machine below the guests, here "
+                f"{'of a host elsewhere' if study.machine_kind.is_reached else 'of this host'}, which is "
+                "left alone: take machine = 'emulated', or set it yourself"
             )
 
 
@@ -143,6 +145,38 @@ def line_can_be_had(study: Study) -> None:
         )
 
 
+def remote_machines_fit(study: Study) -> None:
+    """A lab elsewhere is reached, and asked for nothing that would have to be lent, or is not brought."""
+    if not study.machine_kind.is_reached:
+        if study.remote is not None:
+            raise ValueError(
+                "[remote] is of machine = 'remote': set that too, or leave [remote] out"
+            )
+        return
+    if study.remote is None:
+        raise ValueError(
+            f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
+            "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
+        )
+    for key, lent in (("paging", None), ("pages", "2M")):
+        asked = study.all_factors.get(f"sut.{key}", (getattr(study.sut, key),))
+        if any(level == lent if lent else level is not None for level in asked):
+            raise ValueError(
+                f"sut.{key} needs settings of the host, and those of a host elsewhere are not lent: leave "
+                "it out, or run hypertare on that host"
+            )
+    strange = next((one.name for one in study.platforms if one.under_hypervisor), None)
+    if strange is not None:
+        raise ValueError(
+            f"the platform {strange} needs a look at its hypervisor, which is not taken elsewhere: leave "
+            "it out of sut.platforms, or run hypertare on that host"
+        )
+    if study.speaks_ospf:
+        raise ValueError(
+            "bench.routing = 'ospf' needs a routing daemon, which is not brought elsewhere: take 'static'"
+        )
+
+
 def given_machines_fit(study: Study) -> None:
     """A machine that was there before is reached, has no network of a bench, and is left as it is."""
     given = [one for one in study.platforms if not one.is_made]
@@ -154,32 +188,70 @@ def given_machines_fit(study: Study) -> None:
     name = given[0].name
     if not study.machine_kind.is_this_host:
         raise ValueError(f"the platform {name} is reached from this host: take machine = 'local'")
-    if not study.given:
+    if not study.given_under_test:
         raise ValueError(
             f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
             "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
         )
     levels = study.all_factors.get("sut.given", (study.sut.given,))
-    if len(study.given) > 1 and levels == (None,):
+    if len(study.given_under_test) > 1 and levels == (None,):
         raise ValueError(
-            f"there are several machines in [given], {', '.join(study.given)}: name the one in sut.given, "
-            f'or compare them, factors."sut.given" = {list(study.given)}'
+            f"there are several machines in [given], {', '.join(study.given_under_test)}: name the one in "
+            f'sut.given, or compare them, factors."sut.given" = {list(study.given_under_test)}'
         )
-    strange = next((one for one in levels if one is not None and one not in study.given), None)
+    strange = next(
+        (one for one in levels if one is not None and one not in study.given_under_test), None
+    )
     if strange is not None:
         raise ValueError(
-            f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given)}"
+            f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given_under_test)}"
         )
     _is_left_alone(study, name)
+    if study.needs_network:
+        _can_be_sent_to(study, name)
+    elif PEER in study.given:
+        raise ValueError(
+            f"[given.{PEER}] is whom the others speak with, and no workload needs a network: leave it out"
+        )
+
+
+def _can_be_sent_to(study: Study, name: str) -> None:
+    """Traffic goes over a network that is there, to addresses that are known."""
+    for workload, settings in study.workloads.items():
+        if settings.needs_network and not settings.is_of_addresses:
+            raise ValueError(
+                f"workloads.{workload} needs a bench's own network, and the platform {name} is on none: "
+                f"take streams or pings over IP, or leave {name} out of sut.platforms"
+            )
+    if study.routed:
+        raise ValueError(
+            f"bench.topology = 'routers': a machine of the platform {name} is no router"
+        )
+    if study.has_line:
+        raise ValueError(
+            f"bench.line_rate is of a bench's link, and the platform {name} is on none"
+        )
+    asked = dict(study.given_at_work)
+    if PEER in study.given:
+        asked[PEER] = study.given[PEER]
+    for key, machine in asked.items():
+        if machine.address is None:
+            raise ValueError(
+                f"given.{key} is sent packets: say where they go, given.{key}.address = '192.0.2.10', "
+                "which must be an address of that machine"
+            )
+    addresses = [machine.address for machine in asked.values()]
+    twice = next((one for one in addresses if addresses.count(one) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two machines in [given] have the address {twice}: each has its own")
+    if PEER in asked and len({":" in str(address) for address in addresses}) > 1:
+        raise ValueError(
+            f"given.{PEER}.address is of another family than that of a machine which speaks with it: take "
+            "IPv4 for all, or IPv6"
+        )
 
 
 def _is_left_alone(study: Study, name: str) -> None:
-    for workload, settings in study.workloads.items():
-        if settings.needs_network:
-            raise ValueError(
-                f"workloads.{workload} needs a network between the machines of a bench, and the platform "
-                f"{name} is on none: take work without a peer, or leave {name} out of sut.platforms"
-            )
     knobs = [kind.name for kind in study.knobs.given() if study.knobs.level(kind) != {}]
     knobs += [path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")]
     if knobs:
@@ -216,8 +288,8 @@ def devices_are_of_this_host(study: Study) -> None:
         return
     if not study.machine_kind.is_this_host:
         raise ValueError(
-            "sut.devices are of this host; an emulated machine has devices of its own, and its "
-            "commands see all of them: leave sut.devices out"
+            f"sut.devices are of this host; the machine '{study.machine}' has devices of its own: leave "
+            "sut.devices out"
         )
     if not study.needs_files:
         raise ValueError(
@@ -231,7 +303,7 @@ def images_can_be_run(study: Study) -> None:
         raise ValueError("sut.image and sut.engine cannot be factors: a run weighs one image")
     if study.sut.image is None:
         return
-    if study.machine_kind.boots_whole_pcs:
+    if not study.machine_kind.is_this_host:
         raise ValueError("sut.image is of an engine of this host: take machine = 'local'")
     strange = [platform.name for platform in study.platforms if not platform.runs_images]
     if strange:
@@ -380,15 +452,15 @@ def workloads_fit_the_nodes(study: Study) -> None:
     guests = [one for one in study.platforms if one.has_own_kernel]
     cpus = _cpus_under_test(study)
     mtu = study.knobs.mtu or study.bench.mtu
-    sandboxed = study.machine_kind.is_this_host
+    sandboxed = study.machine_kind.is_sandboxed
     shares_memory = bool(guests) and all(one.shares_memory for one in guests)
     # Programs are in the image of a guest, not of its host.
     hosts_guests = any(one.pc.has_guests for one in study.platforms)
     has_programs = not (study.machine_kind.boots_whole_pcs and hosts_guests)
-    if study.sut.disk_directory is not None and not sandboxed:
+    if study.sut.disk_directory is not None and not study.machine_kind.is_this_host:
         raise ValueError(
-            "sut.disk_directory is a directory of this host, and the emulated machine sees none of those: "
-            "leave it out, or take machine = 'local'"
+            f"sut.disk_directory is a directory of this host, and the machine '{study.machine}' sees none "
+            "of those: leave it out, or take machine = 'local'"
         )
     has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
     several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
@@ -402,6 +474,9 @@ def workloads_fit_the_nodes(study: Study) -> None:
         has_disks=has_disks,
         several_on_a_disk=several,
         all_made=all(one.is_made for one in study.platforms) and study.sut.image is None,
+        under_hypervisor=any(one.under_hypervisor for one in study.platforms),
+        several=study.bench_guests > 1,
+        cuts_power=study.machine_kind.boots_whole_pcs,
         # Peers work on the machine below guests, and on all of this host.
         peer_cpus=None if sandboxed else study.sut.cpus,
     )
@@ -416,7 +491,8 @@ def disks_in_memory_fit(study: Study) -> None:
     limited = any(
         one.is_made and not one.is_host and not one.has_own_kernel for one in study.platforms
     )
-    in_memory = study.machine_kind.is_this_host and study.sut.disk_directory is None
+    is_file = study.machine_kind.is_sandboxed or study.shares_files
+    in_memory = is_file and study.sut.disk_directory is None
     if limited and in_memory and study.disk_bytes >= study.sut.memory:
         raise ValueError(
             f"sut.memory is {human_size(study.sut.memory)}, and a container's disk of "
@@ -646,7 +722,9 @@ def settings_fit_the_guests(study: Study) -> None:
             needs_network=study.needs_network,
             shares_memory=study.shared_memory is not None,
             needs_disk=study.disk_bytes > 0,
-            disk_in_memory=sut.disk_directory is None,
+            # The emulated machine's disk is a device of its kernel's, but where files are shared.
+            disk_in_memory=sut.disk_directory is None
+            and (study.machine_kind.is_this_host or study.shares_files),
         )
     )
     if problem is not None:
@@ -799,6 +877,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     frames_fit_the_line,
     frames_fit_the_nics,
     segments_fit_the_frames,
+    remote_machines_fit,
     given_machines_fit,
     programs_are_of_an_image,
     devices_are_of_this_host,

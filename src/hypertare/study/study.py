@@ -21,6 +21,7 @@ from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.platforms.registry import has_own, is_own_setting
 from hypertare.probes.registry import USUAL, ChosenProbe
+from hypertare.protocol.plan import FileSharing
 from hypertare.study.bench import BenchSettings
 from hypertare.study.bill import BillSettings
 from hypertare.study.claims import Claim
@@ -28,10 +29,11 @@ from hypertare.study.design import DesignSettings
 from hypertare.study.effects import EffectsSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.given import GivenMachine
+from hypertare.study.given import PEER, GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
+from hypertare.study.remote import Remote
 from hypertare.study.rules import RULES
 from hypertare.study.search import SearchSettings
 from hypertare.study.sut import Sut
@@ -67,6 +69,7 @@ class Study(AnalysisTables):
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
     given: Annotated[dict[GivenName, GivenMachine], Field(max_length=MOST_GIVEN)] = {}
+    remote: Remote | None = None
     workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = USUAL
@@ -130,7 +133,19 @@ class Study(AnalysisTables):
         """The machine that the platform `given` is here; none where that is not in the study."""
         if self.sut.given is not None:
             return self.given.get(self.sut.given)
-        return next(iter(self.given.values()), None)
+        return next(iter(self.given_under_test.values()), None)
+
+    @property
+    def given_under_test(self) -> dict[str, GivenMachine]:
+        """The machines in `[given]`, but for the one that they speak with."""
+        return {name: one for name, one in self.given.items() if name != PEER}
+
+    @property
+    def given_at_work(self) -> dict[str, GivenMachine]:
+        """Those of them that any cell is about."""
+        asked = self.all_factors.get("sut.given", (self.sut.given,))
+        there = self.given_under_test
+        return {name: one for name, one in there.items() if name in asked or len(there) == 1}
 
     @property
     def walked(self) -> tuple[str, ...]:
@@ -213,9 +228,23 @@ class Study(AnalysisTables):
         return max(one.disk_bytes for one in self._all_settings())
 
     @property
+    def shares_files(self) -> bool:
+        """Whether a guest works on a file of its machine in some cell: then all work on files."""
+        return self.files_by("9p") or self.files_by("virtiofs")
+
+    def files_by(self, kind: FileSharing) -> bool:
+        """Whether a guest works on a file by this in some cell."""
+        return kind in (self.sut.files, *self.all_factors.get("sut.files", ()))
+
+    @property
     def nodes_beside(self) -> int:
         """How many more like each system under test are in memory at once, at most."""
         return max(one.nodes_beside for one in self._all_settings())
+
+    @property
+    def most_beside(self) -> int:
+        """The same, of those that go on until memory gives out."""
+        return max(one.most_beside for one in self._all_settings())
 
     def _all_settings(self) -> Iterator[AnyWorkload]:
         """Of every workload, whichever levels it takes: a bench is made for all of them."""
@@ -236,7 +265,7 @@ class Study(AnalysisTables):
 
     @property
     def needs_files(self) -> bool:
-        """A machine that is not this host has the programs of its image and no others."""
-        return self.machine_kind.is_this_host and any(
+        """A machine that boots an image has the programs of that and no others."""
+        return self.machine_kind.has_work_directory and any(
             settings.kind.needs_files for settings in self.workloads.values()
         )

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from hypertare.base.level import Level
 from hypertare.base.quantities import Share, as_levels
 from hypertare.base.settings import Settings
+from hypertare.platforms.guest_settings import LOSE_DATA
 from hypertare.platforms.registry import PlatformName
 
 Goal = Literal["goodput", "cpu", "balance"]
@@ -76,6 +77,13 @@ def _one_level(given: object) -> object:
     return level
 
 
+def _each_of(levels: Range | Ladder | Levels) -> Levels:
+    """Those that are named."""
+    if isinstance(levels, Range):
+        return ()
+    return levels.levels if isinstance(levels, Ladder) else levels
+
+
 class TuneSettings(Settings):
     """What may be changed, from where, for which workload.
 
@@ -99,6 +107,18 @@ class TuneSettings(Settings):
     threshold: Share | None = None
     loss: Share = 0.0
     known: str | None = None
+
+    @model_validator(mode="after")
+    def _loses_nothing(self) -> TuneSettings:
+        """What is recommended is done by people whose data matter."""
+        for path, levels in self.knobs.items():
+            lossy = LOSE_DATA.get(path, frozenset()).intersection(map(str, _each_of(levels)))
+            if lossy:
+                raise ValueError(
+                    f"knobs.{path}: '{min(lossy)}' loses data in a power cut, so it is never recommended: "
+                    "leave it out"
+                )
+        return self
 
     def highest(self, knob: str) -> int | None:
         """The largest whole number that a knob may be set to."""

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
+from hypertare.probes.outside import OUTSIDE
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads import packet_work
@@ -155,6 +156,13 @@ class Io(Workload):
             "the task's own time in user mode and in its kernel for a read or write",
             "mean",
         ),
+        Response(
+            "task_switches_per_operation",
+            "switches",
+            "lower",
+            "context switches of the task for a read or write",
+            "mean",
+        ),
         Response("exits_per_operation", "exits", "lower", "exits of the guest for one", "mean"),
         Response(
             "interrupts_per_operation",
@@ -165,7 +173,24 @@ class Io(Workload):
         ),
         Response("guest_cpu_per_operation", "s", "lower", "CPU time of its virtual CPUs for one"),
         Response(
-            "vmm_cpu_per_operation", "s", "lower", "CPU time of its VMM's other threads for one"
+            "vmm_cpu_per_operation",
+            "s",
+            "lower",
+            "CPU time of its VMM's other threads, and of what serves its files beside it, for one",
+        ),
+        Response(
+            "guest_switches_per_operation",
+            "switches",
+            "lower",
+            "context switches of its virtual CPUs' threads for one",
+            "mean",
+        ),
+        Response(
+            "vmm_switches_per_operation",
+            "switches",
+            "lower",
+            "context switches of its VMM's other threads for one",
+            "mean",
         ),
     )
     headline = "iops"
@@ -179,6 +204,7 @@ class Io(Workload):
             "throughput": phase.task_rate("io", "bytes"),
             **latencies,
             "task_cpu_per_operation": _task_cpu_per_operation(phase),
+            "task_switches_per_operation": _each(phase, phase.total("io", "switches")),
         }
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
@@ -192,17 +218,25 @@ class Io(Workload):
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         """Of a guest; nothing of a node that its machine has no view of from outside."""
-        operations = phase.total("io", "operations")
-        if not operations:
-            return {}
-        return {
-            f"{name}_per_operation": None if count is None else count / operations
-            for name, count in packet_work.of_guest(phase, node).items()
-        }
+        counts = packet_work.of_guest(phase, node)
+        if counts:
+            for part, name in (("vcpu", "guest_switches"), ("vmm", "vmm_switches")):
+                counts[name] = phase.probe(node, OUTSIDE.name, f"{part}_switches")
+        server = phase.probe(node, OUTSIDE.name, "datapath_s")
+        if server is not None and (vmm := counts.get("vmm_cpu")) is not None:
+            counts["vmm_cpu"] = vmm + server
+        found = {f"{name}_per_operation": _each(phase, count) for name, count in counts.items()}
+        return found if phase.total("io", "operations") else {}
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         operations = phase.total("io", "operations")
         return {"cpu_per_operation": machine_cpu / operations} if operations else {}
+
+
+def _each(phase: Phase, count: float | None) -> float | None:
+    """Of one operation."""
+    operations = phase.total("io", "operations")
+    return None if count is None or not operations else count / operations
 
 
 def _task_cpu_per_operation(phase: Phase) -> float | None:

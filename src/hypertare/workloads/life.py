@@ -1,18 +1,31 @@
-"""`life`: one like the system under test is made, answers, is saved and restored, and ends."""
+"""`life`: one like the system under test is made, answers, works, is saved and restored, and ends."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
 
 from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
-from hypertare.workloads.pair import Pair
+from hypertare.workloads.pair import End, Pair
 from hypertare.workloads.workload import LimitedSettings, NodeFacts, TaskInputs, Workload
 
 _ROLE = "life"
+_WORK, _SERVE, _ASK = "first_work", "serve", "ask"
+_PORT = 7300
+_PATIENCE_S = 5.0
+"""For the first answer over the network, once there is who gives it; the kernel looks for a neighbour again
+each second."""
 _VALUES = {
     "answer": "answer_s",
+    "first_work": "work_s",
+    "first_reply": "reply_s",
+    "fitting": "fitted",
+    "slowest": "slowest",
+    "memory_each": "crowd_bytes",
+    "vmm_memory": "vmm_bytes",
     "vmm_start": "vmm_s",
     "kernel_boot": "kernel_s",
     "agent_start": "agent_s",
@@ -22,46 +35,111 @@ _VALUES = {
     "restore": "restore_s",
     "stop": "stop_s",
 }
-"""Responses by the value of a life."""
+"""Responses by the value that a life reports."""
 
 
 class LifeSettings(LimitedSettings):
     type: Literal["life"]
     restore: bool = True
+    network: bool = False
+    most: Annotated[int, Field(ge=2, le=4096)] | None = None
+
+    @model_validator(mode="after")
+    def _alone_or_many(self) -> LifeSettings:
+        if self.most is None:
+            return self
+        if self.restore and "restore" in self.model_fields_set:
+            raise ValueError(
+                "'most' fills the machine with such that only live, and 'restore' saves one: leave one out"
+            )
+        if self.network:
+            raise ValueError(
+                "'most' fills the machine with such that are on no network: leave 'network' out"
+            )
+        return self
 
     @property
     def kind(self) -> Workload:
         return LIFE
 
     @property
+    def is_restored(self) -> bool:
+        return self.restore and self.most is None
+
+    @property
+    def needs_network(self) -> bool:
+        return self.network
+
+    @property
     def nodes_beside(self) -> int:
         # Saved and restored, it is in memory once more, as the state that it was saved in.
-        return 2 if self.restore else 1
+        return 2 if self.is_restored else 1
+
+    @property
+    def most_beside(self) -> int:
+        return self.most or self.nodes_beside
 
     def misfit(self, node: NodeFacts) -> str | None:
-        if node.all_made:
-            return None
-        return (
-            "it makes a system under test anew in each trial, and neither the platform given nor a "
-            "container of an engine's image is made here: leave them out"
-        )
+        if not node.all_made:
+            return (
+                "it makes a system under test anew in each trial, and neither the platform given nor a "
+                "container of an engine's image is made here: leave them out"
+            )
+        if self.network and node.routed:
+            return (
+                "'network' has a peer ask across one link, and bench.topology is 'routers': leave one of "
+                "them out"
+            )
+        if self.network and node.under_hypervisor:
+            return (
+                "'network' is for guests under QEMU, containers and native: leave it out, or the platform "
+                "xen"
+            )
+        if self.most is not None and node.several:
+            return "'most' adds to one system under test, and sut.guests asks for several: leave one out"
+        return None
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         return []
 
-    def lives(self, pair: Pair, like: plan.Node) -> list[plan.Life]:
+    def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
         mark = "" if pair.number is None else f".{pair.number}"
-        node = like.model_copy(update={"name": f"{pair.node}-life{pair.place + 1}"})
-        purpose = plan.Purpose(role=_ROLE, pair=pair.number)
+        name = f"{pair.node}-life{pair.place + 1}"
+        node = like.model_copy(update={"name": name})
+        if not self.network:
+            node = node.model_copy(update={"interfaces": ()})
+        # It reports no CPU time, which a guest that has just booted may count wrongly on a busy host.
+        work = pair.task(_WORK, name, plan.Cpuid(count=10))
         return [
             plan.Life(
                 id=f"{_ROLE}{mark}",
                 of=pair.node,
                 node=node,
-                restored=self.restore and isinstance(node.kind, plan.Guest),
-                purpose=purpose,
+                work=work,
+                reached=self._reached(pair, node) if self.network else None,
+                most=self.most,
+                restored=self.is_restored and isinstance(node.kind, plan.Guest),
+                purpose=plan.Purpose(role=_ROLE, pair=pair.number),
             )
         ]
+
+    def _reached(self, pair: Pair, node: plan.Node) -> plan.Reached:
+        """By one that it serves itself; without an interface of its own at its machine's address."""
+        own = [one.address.partition("/")[0] for one in node.interfaces]
+        end = End(node.name, own[0] if own else pair.near.address)
+        port = _PORT + pair.rank
+        reply = plan.PingReply(protocol="udp", on=end.everywhere(port))
+        ask = plan.PingRequest(
+            protocol="udp",
+            to=end.at(port),
+            count=1,
+            duration_s=2 * _PATIENCE_S,
+            timeout_s=_PATIENCE_S,
+        )
+        return plan.Reached(
+            answer=pair.task(_SERVE, node.name, reply, background=True),
+            ask=pair.task(_ASK, pair.far.node, ask),
+        )
 
 
 class Life(Workload):
@@ -74,7 +152,33 @@ class Life(Workload):
         ),
         Response("kernel_boot", "s", "lower", "of that its kernel until the agent began", "mean"),
         Response("agent_start", "s", "lower", "of that its agent until the first record", "mean"),
-        Response("memory", "B", "lower", "memory of its process (PSS) when it has answered"),
+        Response("init", "s", "lower", "from the start until its kernel began init", "mean"),
+        Response(
+            "first_work",
+            "s",
+            "lower",
+            "from the start until a process in it had worked, and ended",
+            "mean",
+        ),
+        Response(
+            "first_reply", "s", "lower", "from the start to its first answer to a peer", "mean"
+        ),
+        Response("memory", "B", "lower", "memory of its process (PSS) when it has worked"),
+        Response("vmm_memory", "B", "lower", "of that what is no memory of the guest"),
+        Response(
+            "fitting",
+            "nodes",
+            "higher",
+            "living at once, each answering in less than twice the time of the first",
+        ),
+        Response("memory_each", "B", "lower", "memory of the process of each of them", "mean"),
+        Response(
+            "slowest",
+            "ratio",
+            "lower",
+            "the longest time of any of them to its answer, to that of the first",
+            "most",
+        ),
         Response("save", "s", "lower", "saving its state, which stops it", "mean"),
         Response("saved_size", "B", "lower", "size of that state"),
         Response(
@@ -90,7 +194,9 @@ class Life(Workload):
     works_on_node = False
 
     def measure(self, phase: Phase) -> Found:
-        return {name: phase.total(_ROLE, value) for name, value in _VALUES.items()}
+        found: Found = {name: phase.total(_ROLE, value) for name, value in _VALUES.items()}
+        vmm, kernel = found["vmm_start"], found["kernel_boot"]
+        return {**found, "init": None if vmm is None or kernel is None else vmm + kernel}
 
 
 LIFE = Life()

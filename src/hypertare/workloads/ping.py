@@ -74,6 +74,10 @@ class PingSettings(WorkloadSettings):
         return self.duration + self.timeout + SETTLE_S
 
     @property
+    def is_of_addresses(self) -> bool:
+        return self.protocol != "frame"
+
+    @property
     def load(self) -> NeighbourSettings | None:
         return self.neighbours
 

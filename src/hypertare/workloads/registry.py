@@ -14,6 +14,7 @@ from hypertare.workloads.fork import FORK, ForkSettings
 from hypertare.workloads.io import IO, IoSettings
 from hypertare.workloads.life import LIFE, LifeSettings
 from hypertare.workloads.ping import PING, PingSettings
+from hypertare.workloads.power_cut import POWER_CUT, PowerCutSettings
 from hypertare.workloads.sleep import SLEEP, SleepSettings
 from hypertare.workloads.stream import STREAM, StreamSettings
 from hypertare.workloads.touch import TOUCH, TouchSettings
@@ -21,7 +22,10 @@ from hypertare.workloads.workload import Workload
 
 KINDS: dict[str, Workload] = {
     kind.name: kind
-    for kind in (COMMAND, STREAM, PING, CAPTURE, IO, BURN, FORK, TOUCH, SLEEP, CPUID, LIFE)
+    for kind in (
+        *(COMMAND, STREAM, PING, CAPTURE, IO, BURN, FORK, TOUCH, SLEEP, CPUID, LIFE),
+        POWER_CUT,
+    )
 }
 """By the name that a study's `type` gives, in the order in which errors name them."""
 
@@ -36,7 +40,8 @@ AnyWorkload = Annotated[
     | TouchSettings
     | SleepSettings
     | CpuidSettings
-    | LifeSettings,
+    | LifeSettings
+    | PowerCutSettings,
     Field(discriminator="type"),
 ]
 """`[workloads.NAME]` of a study."""

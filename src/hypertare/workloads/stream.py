@@ -76,6 +76,10 @@ class StreamSettings(SendingSettings):
         return "stream over TCP" if self.protocol == "tcp" else "stream"
 
     @property
+    def is_of_addresses(self) -> bool:
+        return True
+
+    @property
     def load(self) -> NeighbourSettings | None:
         return self.neighbours
 

@@ -76,7 +76,9 @@ class NodeFacts:
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
     rights of its root, whether its guests can share memory with their machine, whether peers have the
     programs that what is under test has, whether all of what is under test can have a disk, whether
-    a baseline does the work of several on its one, and whether all of what is under test is made here.
+    a baseline does the work of several on its one, whether all of what is under test is made here, whether
+    some is a guest of a hypervisor below the machine, whether several work at once, and whether there are
+    disks whose power can be cut.
     """
 
     routed: bool
@@ -88,6 +90,9 @@ class NodeFacts:
     has_disks: bool = True
     several_on_a_disk: bool = False
     all_made: bool = True
+    under_hypervisor: bool = False
+    several: bool = False
+    cuts_power: bool = False
     peer_cpus: int | None = None
     """Of the machine of its peers, where the study says how many those are."""
 
@@ -165,6 +170,11 @@ class WorkloadSettings(Settings):
         return 0
 
     @property
+    def most_beside(self) -> int:
+        """The same, where it goes on for as long as the machine has memory for more."""
+        return self.nodes_beside
+
+    @property
     @abstractmethod
     def expected_s(self) -> float | None:
         """How long it is asked to take; none if only a trial can show it."""
@@ -178,8 +188,11 @@ class WorkloadSettings(Settings):
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         """What the nodes of a pair do in a trial."""
 
-    def lives(self, pair: Pair, like: plan.Node) -> list[plan.Life]:
-        """Nodes that are made and ended within a trial, `like` the pair's system under test."""
+    def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
+        """Nodes that are made and ended within a trial, `like` the pair's system under test.
+
+        `instant`, from 0 to 1, is drawn for what comes at any time.
+        """
         return []
 
     @property
@@ -211,6 +224,11 @@ class WorkloadSettings(Settings):
     def needs_network(self) -> bool:
         """Whether its tasks speak with a peer."""
         return self.kind.needs_network
+
+    @property
+    def is_of_addresses(self) -> bool:
+        """Whether all that it needs of a network is that two addresses of IP reach each other."""
+        return False
 
     @property
     def peer_needs_files(self) -> bool:

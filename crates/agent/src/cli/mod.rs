@@ -1,5 +1,6 @@
 //! The verbs that are about the agent itself, and how it ends.
 
+pub mod survey;
 pub mod values;
 
 use std::io;

@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{Bench, Interface, LinkKind, Node, NodeKind, Route, Router, Trial};
+use hypertare_plan::{
+    Bench, Interface, Life, LinkKind, Node, NodeKind, Route, Router, Task, Trial,
+};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
 /// Beyond this, a duration cannot be distinguished from for ever, nor put into the kernel's types.
 const LONGEST_SECONDS: f64 = 30.0 * 86400.0;
+/// Nodes that live at once.
+const MORE_THAN_ANY_HOST: u32 = 4097;
 
 pub fn bench(bench: &Bench) -> Result<(), String> {
     if bench.nodes.is_empty() {
@@ -74,17 +78,13 @@ pub fn trial(trial: &Trial) -> Result<(), String> {
             }
         }
         for life in &phase.lives {
-            if !ids.insert(&life.id) {
-                return Err(format!("phase {} has two tasks of the id {}", phase.name, life.id));
+            let own = [&life.id].into_iter().chain(tasks_of(life).map(|task| &task.id));
+            for id in own {
+                if !ids.insert(id) {
+                    return Err(format!("phase {} has two tasks of the id {id}", phase.name));
+                }
             }
-            let node = &life.node;
-            node_name(&node.name)?;
-            if !node.interfaces.is_empty() || node.files.is_some() || node.disk.is_some() {
-                return Err(format!(
-                    "node {} lives for a phase, and can have no interfaces, files or disk",
-                    node.name
-                ));
-            }
+            check_life(life)?;
         }
         if phase.lives.is_empty() && phase.tasks.iter().all(|task| task.background) {
             return Err(format!("phase {} has no foreground task that could end it", phase.name));
@@ -93,12 +93,66 @@ pub fn trial(trial: &Trial) -> Result<(), String> {
     Ok(())
 }
 
+fn tasks_of(life: &Life) -> impl Iterator<Item = &Task> {
+    let reached = life.reached.iter().flat_map(|one| [&one.answer, &one.ask]);
+    life.work.iter().chain(reached)
+}
+
+fn check_life(life: &Life) -> Result<(), String> {
+    let node = &life.node;
+    node_name(&node.name)?;
+    let name = &node.name;
+    if node.files.is_some() {
+        return Err(format!("node {name} lives for a phase, and can have no files"));
+    }
+    node.interfaces
+        .iter()
+        .try_for_each(check_interface)
+        .map_err(|why| format!("node {name}: {why}"))?;
+    let asks = life.reached.as_ref().map(|one| &one.ask.id);
+    if let Some(task) = tasks_of(life).find(|task| (task.node == *name) == (Some(&task.id) == asks))
+    {
+        return Err(format!("task {} of the life of {name} is not for {}", task.id, task.node));
+    }
+    check_power_cut(life)?;
+    match life.most {
+        Some(most @ (0 | 1 | MORE_THAN_ANY_HOST..)) => Err(format!(
+            "{most} like {name} are to live at once: 2 to {} can",
+            MORE_THAN_ANY_HOST - 1
+        )),
+        Some(_) if life.restored || life.reached.is_some() => {
+            Err(format!("as many as go live beside {name}, and then none is reached or restored"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A life has a disk just if its power is cut.
+fn check_power_cut(life: &Life) -> Result<(), String> {
+    let name = &life.node.name;
+    let has_lasting_disk = life.node.disk.as_ref().is_some_and(|disk| disk.write_cache);
+    match &life.power_cut {
+        None if life.node.disk.is_some() => {
+            Err(format!("node {name} lives for a phase, and can have no disk"))
+        }
+        None => Ok(()),
+        Some(_) if !has_lasting_disk || life.restored || !life.node.interfaces.is_empty() => {
+            Err(format!(
+                "node {name}: its power can be cut with a disk that outlives it, off the network"
+            ))
+        }
+        Some(cut) => seconds("after_s", cut.after_s),
+    }
+}
+
 /// The nodes without which the trial cannot be executed.
 pub fn needed(trial: &Trial) -> BTreeSet<String> {
     let knobs = trial.knobs.iter().map(|setting| &setting.node);
     let tasks = trial.phases.iter().flat_map(|phase| phase.tasks.iter().map(|task| &task.node));
     let probes = trial.phases.iter().flat_map(|phase| phase.probes.iter().map(|probe| &probe.node));
-    knobs.chain(tasks).chain(probes).cloned().collect()
+    let lives = trial.phases.iter().flat_map(|phase| &phase.lives);
+    let asking = lives.filter_map(|life| Some(&life.reached.as_ref()?.ask.node));
+    knobs.chain(tasks).chain(probes).chain(asking).cloned().collect()
 }
 
 fn seconds(name: &str, value: f64) -> Result<(), String> {

@@ -6,13 +6,13 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hypertare_plan::{Disk, DiskFormat};
 use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, memfd_create};
 
 use super::qcow2;
 use crate::boot_contract::is_own_machine;
-use crate::own_machine::null_blk;
+use crate::own_machine::null_blk::{NullBlk, WriteCache};
 use crate::vmm::spec::Medium;
 
 /// Makes it, for processes that may be another user's: a VMM is.
@@ -20,20 +20,42 @@ use crate::vmm::spec::Medium;
 /// # Errors
 /// The directory is not there, has no room, or is of a file system that has no files without names.
 pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
-    let bytes = match format {
-        DiskFormat::Raw => disk.bytes,
-        DiskFormat::Qcow2 => qcow2::room(disk.bytes),
-    };
-    let is_device = is_own_machine();
+    let bytes = room(disk, format);
+    let is_device = is_own_machine() && !disk.is_file;
     let file = if is_device {
-        null_blk::make(bytes)?
+        NullBlk::make(bytes, WriteCache::None)?.open()?
     } else {
         make_file(&Disk { bytes, ..disk.clone() })?
     };
-    if format == DiskFormat::Qcow2 {
-        qcow2::write_empty(&file, disk.bytes)?;
-    }
+    format_as(format, &file, disk.bytes)?;
     Ok(Medium { file, is_device })
+}
+
+/// Makes one that outlives its node: with a cache of its own, which a power cut empties.
+///
+/// # Errors
+/// This is no machine of an experiment's own, or it cannot have such a disk.
+pub fn make_lasting(disk: &Disk, format: DiskFormat) -> Result<NullBlk> {
+    ensure!(is_own_machine(), "only an emulated machine has a disk whose power can be cut");
+    let device = NullBlk::make(room(disk, format), WriteCache::Volatile)?;
+    let file = device.open()?;
+    format_as(format, &file, disk.bytes)?;
+    file.sync_all().context("the tables of a new disk")?;
+    Ok(device)
+}
+
+fn room(disk: &Disk, format: DiskFormat) -> u64 {
+    match format {
+        DiskFormat::Raw => disk.bytes,
+        DiskFormat::Qcow2 => qcow2::room(disk.bytes),
+    }
+}
+
+fn format_as(format: DiskFormat, file: &File, bytes: u64) -> Result<()> {
+    match format {
+        DiskFormat::Raw => Ok(()),
+        DiskFormat::Qcow2 => qcow2::write_empty(file, bytes),
+    }
 }
 
 fn make_file(disk: &Disk) -> Result<File> {
@@ -71,11 +93,15 @@ mod tests {
 
     use super::*;
 
+    fn disk(bytes: u64, directory: Option<std::path::PathBuf>) -> Disk {
+        Disk { bytes, directory, is_file: false, write_cache: false }
+    }
+
     #[test]
     fn it_has_its_size_and_no_name_and_is_found_by_its_descriptor() {
         let directory = tempdir().unwrap();
         for place in [None, Some(directory.path().to_owned())] {
-            let file = make_file(&Disk { bytes: 1 << 20, directory: place }).unwrap();
+            let file = make_file(&disk(1 << 20, place)).unwrap();
             assert_eq!(file.metadata().unwrap().len(), 1 << 20);
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             let mut again = OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -91,8 +117,7 @@ mod tests {
     fn no_room_and_no_directory_are_said() {
         let directory = tempdir().unwrap();
         let make = |bytes, place: &Path| {
-            let disk = Disk { bytes, directory: Some(place.to_owned()) };
-            format!("{:#}", make_file(&disk).unwrap_err())
+            format!("{:#}", make_file(&disk(bytes, Some(place.to_owned()))).unwrap_err())
         };
         assert!(make(1 << 20, &directory.path().join("none")).contains("cannot be made in"));
         let why = make(1 << 50, directory.path());

@@ -7,6 +7,7 @@ use hypertare_plan::{Line, Step};
 
 use crate::lines::Lines;
 use crate::links::{Inbox, News};
+use crate::node::given::Heard;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -40,11 +41,19 @@ pub fn inbox(member: MemberId, events: SyncSender<Event>) -> Inbox {
 }
 
 /// Reads the plan. The end of a pipe means that whoever wrote the plan is gone or has had enough; a
-/// file ends where its plan does.
-pub fn read_plan(input: impl Read, is_file: bool, events: &SyncSender<Event>) {
+/// file ends where its plan does. `heard` notes each line of one that comes over a connection: an empty one
+/// says no more than that somebody is there.
+pub fn read_plan(
+    input: impl Read,
+    is_file: bool,
+    heard: Option<&Heard>,
+    events: &SyncSender<Event>,
+) {
     let mut lines = Lines::new(input);
     loop {
-        let event = match lines.read() {
+        let line = lines.read();
+        heard.into_iter().for_each(Heard::again);
+        let event = match line {
             Ok(Some(line)) if line.bytes.trim_ascii().is_empty() => continue,
             Ok(Some(line)) => match Step::from_line(&line.bytes) {
                 Ok(step) => Event::Step(step),

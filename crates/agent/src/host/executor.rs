@@ -6,13 +6,15 @@
 
 pub mod life;
 mod phase;
+pub mod power_cut;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Bench, Hello, Interval, Level, NodeKind, NodeReady, Order, PROTOCOL, Record, Step, Trial,
+    Bench, Hello, Interval, Level, Link, NodeKind, NodeReady, Order, PROTOCOL, Record, Step, Trial,
+    Values,
 };
 
 use super::check;
@@ -66,11 +68,15 @@ pub struct Executor<M> {
     complete: bool,
     ended: Option<Why>,
     bench: Option<String>,
+    /// Of that bench.
+    links: Vec<Link>,
     members: Vec<Member>,
     next_member: MemberId,
     /// The trial that is being executed, and the nodes that it needs.
     trial: Option<u64>,
     needed: BTreeSet<String>,
+    /// Tasks whose results are for the executor alone, and what they measured.
+    private: BTreeMap<String, Values>,
     /// What went wrong first in this step.
     failure: Option<String>,
     /// The node that it went wrong on.
@@ -100,10 +106,12 @@ impl<M: Machine> Executor<M> {
             complete: false,
             ended: None,
             bench: None,
+            links: Vec::new(),
             members: Vec::new(),
             next_member: 0,
             trial: None,
             needed: BTreeSet::new(),
+            private: BTreeMap::new(),
             failure: None,
             blamed: None,
             demolishing: false,
@@ -213,6 +221,7 @@ impl<M: Machine> Executor<M> {
         self.trial = None;
         self.needed = bench.nodes.iter().map(|node| node.name.clone()).collect();
         self.bench = Some(bench.name.clone());
+        self.links.clone_from(&bench.links);
         let outcome = self.start_nodes(bench).and_then(|()| self.set_up_nodes(0, Self::announce));
         if outcome.is_err() {
             self.demolish();
@@ -245,9 +254,13 @@ impl<M: Machine> Executor<M> {
     }
 
     fn take_in(&mut self, member: Member) {
-        // In a machine of its own there is one clock, which counts instructions, for all.
-        let watched = self.converses;
-        self.members.push(if watched { member.watching_its_clock() } else { member });
+        let member = self.watched(member);
+        self.members.push(member);
+    }
+
+    /// In a machine of its own there is one clock, which counts instructions, for all.
+    fn watched(&self, member: Member) -> Member {
+        if self.converses { member.watching_its_clock() } else { member }
     }
 
     /// Every node, from the `first` on, goes on as soon as it itself is ready, while others still boot.
@@ -599,14 +612,23 @@ impl<M: Machine> Executor<M> {
             News::Gone(why) => return self.lose(index, why),
         };
         match self.members[index].hear(record, bytes, self.trial) {
+            Ok(Heard::Record(Record::Result(result)))
+                if self.private.contains_key(&result.task) =>
+            {
+                self.private.insert(result.task, result.values);
+            }
+            Ok(Heard::Record(record)) if self.members[index].is_private => {
+                self.members[index].keep(record);
+            }
             Ok(Heard::Record(Record::Interval(interval))) => {
                 let heard_s = Some(self.seconds());
                 self.emit(Record::Interval(Interval { heard_s, ..interval }));
             }
-            Ok(Heard::Record(_)) if self.members[index].is_private => {}
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
-                self.emit(record);
+                if !self.members[index].is_private {
+                    self.emit(record);
+                }
                 let hint = self.members[index].short_of_memory(&why);
                 self.fail(index, format!("{why}{hint}"));
             }
@@ -627,7 +649,7 @@ impl<M: Machine> Executor<M> {
     /// The node is not worked with any more.
     fn lose(&mut self, index: usize, why: String) {
         let member = &mut self.members[index];
-        if self.demolishing {
+        if self.demolishing || member.is_cut {
             member.gone = Some(why);
             return;
         }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
 use hypertare_plan::{
-    Burn, Direction, Domain, Interval, Knob, KnobSetting, Life, MAX_LINE, Node, NumberedOrder,
-    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, TscMode,
-    Values, Workload,
+    Burn, Direction, Disk, Domain, DurableWrites, Interval, Knob, KnobSetting, Life, MAX_LINE,
+    Node, NumberedOrder, Phase, PingProtocol, PingReply, PowerCut, Probe, ProbeRequest, Purpose,
+    Reached, Task, TaskResult, TscMode, Values, Workload,
 };
 
 use super::*;
@@ -163,6 +163,7 @@ struct Pretence {
     scripts: BTreeMap<String, Script>,
     orders: Arc<Mutex<Vec<String>>>,
     standing: Arc<Mutex<usize>>,
+    discarded: Arc<Mutex<Vec<String>>>,
     mute: bool,
 }
 
@@ -195,6 +196,16 @@ impl Machine for Pretence {
             orders: self.orders.clone(),
         };
         Ok(Started { link: Box::new(link), interfaces: vec![], mtu: 1500, warnings: vec![] })
+    }
+
+    fn cut_power(&mut self, node: &str) -> anyhow::Result<()> {
+        self.orders.lock().unwrap().push(format!("{node} cut power"));
+        Ok(())
+    }
+
+    fn discard(&mut self, node: &str) -> anyhow::Result<()> {
+        self.discarded.lock().unwrap().push(node.to_owned());
+        Ok(())
     }
 
     fn remove(&mut self) {
@@ -371,7 +382,11 @@ fn lives(id: u64, names: &[&str]) -> Trial {
         id: format!("life.{}", node.name),
         of: "a".to_owned(),
         node: node.clone(),
+        work: Some(task(&format!("work.{}", node.name), &node.name, false)),
+        reached: None,
+        most: None,
         restored: false,
+        power_cut: None,
         purpose: Some(purpose("life")),
     };
     trial.phases[0].lives = bench(names).nodes.iter().map(life).collect();
@@ -558,7 +573,8 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
     for id in [1, 2, 3] {
         assert_eq!(reported.trial_error(id), None);
     }
-    assert_eq!(reported.course()[..4], ["x end", "y end", "x end", "a start"]);
+    let course = ["x start", "y start", "x end", "y end", "x start", "x end", "a start"];
+    assert_eq!(reported.course()[..7], course);
     assert_eq!(
         (reported.results(1), reported.results(2)),
         (vec!["life.x", "life.y"], vec!["life.x"])
@@ -571,6 +587,7 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
         assert_eq!((result.node.as_str(), &result.purpose), ("a", &Some(purpose("life"))));
         let value = |name: &str| result.values[name];
         assert!(0.0 < value("start_s") && value("start_s") <= value("answer_s"), "{result:?}");
+        assert!(value("answer_s") <= value("work_s"), "{result:?}");
         assert!(value("stop_s") >= 0.0 && !result.values.contains_key("restore_s"));
     }
     // What they say is for the executor alone.
@@ -579,6 +596,69 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
         _ => None,
     });
     assert!(names.clone().all(|name| name != "x" && name != "y"), "{:?}", reported.records);
+}
+
+/// A trial in which `x` lives, and is asked by `b`.
+fn reached(id: u64, answer_on: &str) -> Trial {
+    let mut trial = lives(id, &["x"]);
+    let ask = task("ask", "b", false);
+    let answer = task("serve", answer_on, true);
+    trial.phases[0].lives[0].reached = Some(Reached { answer, ask });
+    trial
+}
+
+#[test]
+fn a_first_answer_is_as_late_as_listening_and_a_round_trip() {
+    let mut machine = Pretence::default();
+    let answers: Script = Box::new(|order, actor| {
+        let Order::Start { trial, phase, task } = &order.order else { return None };
+        actor.trial = (*trial, phase.clone());
+        let mut result = actor.result_of(&task.id, None);
+        if *trial == 1 {
+            result.values.insert("rtt_max_ns".to_owned(), 3e9);
+        }
+        actor.say(&Record::Result(result));
+        actor.done(order.number, None);
+        Some(())
+    });
+    machine.scripts.insert("b".to_owned(), answers);
+    let trials = vec![reached(1, "x"), reached(2, "x"), reached(3, "a"), on_a(4)];
+    let reported = play(machine, plan(&["a", "b"], trials));
+    assert_eq!(reported.trial_error(1), None);
+    assert_eq!(reported.course()[..5], ["x start", "x start", "b start", "x stop", "x end"]);
+    assert_eq!(reported.results(1), ["life.x"]);
+    let values = reported.records.iter().find_map(|record| match record {
+        Record::Result(result) => Some(&result.values),
+        _ => None,
+    });
+    let values = values.unwrap();
+    assert!(values["work_s"] <= values["served_s"] && values["served_s"] < 3.0, "{values:?}");
+    assert!((values["reply_s"] - values["served_s"] - 3.0).abs() < 1e-9, "{values:?}");
+    assert_eq!(reported.trial_error(2).unwrap(), "task ask has measured no round trip");
+    assert_eq!(reported.trial_error(3).unwrap(), "task serve of the life of x is not for a");
+    assert_eq!(reported.trial_error(4), None);
+}
+
+#[test]
+fn others_live_beside_one_for_as_long_as_there_is_room() {
+    let many = |id, most| {
+        let mut trial = lives(id, &["x"]);
+        trial.phases[0].lives[0].most = Some(most);
+        trial
+    };
+    let reported =
+        play(Pretence::default(), plan(&["a", "b"], vec![many(1, 3), many(2, 1), on_a(3)]));
+    assert_eq!(reported.trial_error(1), None);
+    assert_eq!(reported.results(1), ["life.x"]);
+    for record in &reported.records {
+        let Record::Result(result) = record else { continue };
+        if let Some(fitted) = result.values.get("fitted") {
+            // How many is up to this machine's memory.
+            assert!((1.0..=3.0).contains(fitted) && result.values["slowest"] >= 1.0, "{result:?}");
+        }
+    }
+    assert_eq!(reported.trial_error(2).unwrap(), "1 like x are to live at once: 2 to 4096 can");
+    assert_eq!(reported.trial_error(3), None);
 }
 
 #[test]
@@ -602,6 +682,70 @@ fn a_life_that_fails_fails_its_trial_and_nothing_is_left_of_it() {
     assert_eq!(error(4), "there is a node b already");
     assert_eq!((reported.trial_error(5), reported.trial_error(6)), (None, None));
     assert!([1, 2, 3, 4].iter().all(|&id| reported.results(id).is_empty()));
+}
+
+/// The same with a disk whose power is cut.
+fn power_cut(id: u64, name: &str) -> Trial {
+    let mut trial = lives(id, &[name]);
+    let life = &mut trial.phases[0].lives[0];
+    life.node.disk =
+        Some(Disk { bytes: 1 << 20, directory: None, is_file: false, write_cache: true });
+    let writes =
+        DurableWrites { block: 4096, span: 1 << 20, jobs: 2, sync_every: 8, direct: true, seed: 1 };
+    life.power_cut = Some(PowerCut { writes, after_s: 0.2 });
+    trial
+}
+
+#[test]
+fn power_is_cut_while_it_writes_and_who_comes_after_looks_for_what_was_durable() {
+    let mut machine = Pretence::default();
+    let discarded = machine.discarded.clone();
+    let writes: Script = Box::new(|order, _| {
+        // It goes on writing, and does not say that its work is done.
+        matches!(order.order, Order::Go { .. }).then_some(())
+    });
+    machine.scripts.insert("x".to_owned(), writes);
+    let reported = play(machine, plan(&["a"], vec![power_cut(1, "x"), on_a(2)]));
+    assert_eq!((reported.trial_error(1), reported.trial_error(2)), (None, None));
+    let fill_and_write = ["x start", "x stop", "x start", "x go"];
+    let and_look = ["x cut power", "x start", "x end"];
+    assert_eq!(reported.course()[..7], [fill_and_write.as_slice(), and_look.as_slice()].concat());
+    assert_eq!(reported.results(1), ["life.x"]);
+    let restarted = |record: &Record| matches!(record, Record::Result(one) if one.values.contains_key("restart_s"));
+    assert!(reported.records.iter().any(restarted));
+    assert_eq!(*discarded.lock().unwrap(), ["x"]);
+    assert!(reported.warnings().is_empty(), "{:?}", reported.warnings());
+}
+
+#[test]
+fn who_stops_writing_before_the_cut_fails_the_trial_and_its_disk_is_removed() {
+    let mut machine = Pretence::default();
+    let discarded = machine.discarded.clone();
+    let fails: Script = Box::new(|order, actor| {
+        let Order::Go { task } = &order.order else { return None };
+        actor.result(task, Some("the disk is gone"));
+        Some(())
+    });
+    machine.scripts.insert("x".to_owned(), fails);
+    let reported = play(machine, plan(&["a"], vec![power_cut(1, "x")]));
+    assert!(reported.trial_error(1).unwrap().ends_with("failed: the disk is gone"));
+    assert!(!reported.course().contains(&"x cut power"));
+    assert_eq!(*discarded.lock().unwrap(), ["x"]);
+    assert!(reported.results(1).is_empty());
+}
+
+#[test]
+fn what_lives_for_a_phase_has_a_disk_only_for_a_power_cut() {
+    let mut without = power_cut(1, "x");
+    without.phases[0].lives[0].power_cut = None;
+    let mut not_lasting = power_cut(2, "x");
+    not_lasting.phases[0].lives[0].node.disk.as_mut().unwrap().write_cache = false;
+    let mut never = power_cut(3, "x");
+    never.phases[0].lives[0].power_cut.as_mut().unwrap().after_s = f64::NAN;
+    let reported = play(Pretence::default(), plan(&["a"], vec![without, not_lasting, never]));
+    assert!(reported.trial_error(1).unwrap().contains("can have no disk"));
+    assert!(reported.trial_error(2).unwrap().contains("with a disk that outlives it"));
+    assert!(reported.trial_error(3).unwrap().contains("after_s is NaN"));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The real machine: bridges, veth pairs and TAPs in the sandbox's own network namespace, processes
 //! in namespaces, and VMs.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -10,8 +12,8 @@ use std::time::Duration;
 use ::datapath::serve::ServeMode;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Accelerator, Bench, Container, Datapath, DiskFormat, Domain as DomainPlan, Given, Guest,
-    Interface, Link, LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
+    Accelerator, Bench, Container, Datapath, DiskFormat, Domain as DomainPlan, FileSharing, Given,
+    Guest, Interface, Link, LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
 };
 
 use super::disk;
@@ -26,12 +28,15 @@ use crate::links::process::{Pipes, ProcessLink};
 use crate::net::link::parse_mac;
 use crate::net::shared::lent::{self, Lent};
 use crate::net::{Links, Namespace, forwarding, line, shared, tap, vhost};
+use crate::own_machine::null_blk::NullBlk;
 use crate::process::cgroup::{Cgroup, Limits, Scope};
 use crate::process::cpus::{self, KeptFrom};
 use crate::process::namespaces;
 use crate::process::spawn::Spawn;
 use crate::process::weights::Weights;
 use crate::vmm::guest_command_line::model;
+use crate::vmm::shared_files::SharedFiles;
+use crate::vmm::spec::Medium;
 use crate::vmm::tsc;
 use crate::xen::toolstack::XenToolstack;
 use crate::xen::{placement, scheduler};
@@ -59,6 +64,8 @@ pub struct Local {
     kept_from: Option<KeptFrom>,
     /// Memory of guests.
     lent: Vec<Lent>,
+    /// Disks that outlive their nodes, by these.
+    lasting: BTreeMap<String, NullBlk>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// MAC addresses of the NICs that guests are routed to.
@@ -85,6 +92,7 @@ impl Local {
             sidecore,
             kept_from,
             lent,
+            lasting: BTreeMap::new(),
             made,
             routed,
             next,
@@ -129,7 +137,7 @@ impl Local {
         if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(XenToolstack::scope)) {
             arguments.extend(["--scope".into(), scope.name().to_owned()]);
         }
-        let disk = node.disk.as_ref().map(|one| disk::make(one, DiskFormat::Raw)).transpose()?;
+        let disk = self.medium(node, DiskFormat::Raw)?;
         let mut descriptors: Vec<&dyn AsRawFd> = vec![&theirs[0], &theirs[1], &theirs[2]];
         if let Some(disk) = &disk {
             descriptors.push(&disk.file);
@@ -265,17 +273,39 @@ impl Local {
         // With a weight its threads are in groups with others', so that none accounts for it alone.
         let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
-        let held = Held { datapath, cgroup, provisions, groups };
+        let mut held = Held { datapath, cgroup, provisions, groups, files: None };
         let memory = self.shared_memory(node, guest, &interfaces)?;
         let no_vectors = lacks_vectors(bench);
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
-        let format = guest.settings.disk_format;
-        let disk = node.disk.as_ref().map(|one| disk::make(one, format)).transpose()?;
-        let spec = Spec { node, guest, ports, share, no_vectors, memory, disk, state, tsc_khz };
+        let (mut disk, mut files) = (None, None);
+        match (&node.disk, guest.settings.files) {
+            (Some(one), Some(kind)) => {
+                let name = format!("node{}", self.number());
+                let (shared, descriptor) = SharedFiles::make(&name, one.bytes, kind)?;
+                files = Some(descriptor);
+                held.files = Some(shared);
+            }
+            (_, None) | (None, _) => disk = self.medium(node, guest.settings.disk_format)?,
+        }
+        let spec =
+            Spec { node, guest, ports, share, no_vectors, memory, disk, files, state, tsc_khz };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
+    }
+
+    /// What a node's disk stands on: made for it, or what has outlived the node that it was before.
+    fn medium(&mut self, node: &Node, format: DiskFormat) -> Result<Option<Medium>> {
+        let Some(disk) = &node.disk else { return Ok(None) };
+        if !disk.write_cache {
+            return disk::make(disk, format).map(Some);
+        }
+        let device = match self.lasting.entry(node.name.clone()) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(disk::make_lasting(disk, format)?),
+        };
+        Ok(Some(Medium { file: device.open()?, is_device: true }))
     }
 
     /// What a guest shares with this machine, whose bridge takes what is sent beside the guest's card.
@@ -446,6 +476,15 @@ impl Machine for Local {
         }
     }
 
+    fn cut_power(&mut self, node: &str) -> Result<()> {
+        let device = self.lasting.get(node).context("it has no disk whose power can be cut")?;
+        device.cut_power()
+    }
+
+    fn discard(&mut self, node: &str) -> Result<()> {
+        self.lasting.remove(node).map_or(Ok(()), NullBlk::remove)
+    }
+
     fn remove(&mut self) {
         for name in self.made.drain(..).rev() {
             // A veth is gone already when its other end's namespace is.
@@ -503,7 +542,9 @@ fn over_vhost(taps: Vec<OwnedFd>, poll_us: Option<u32>) -> Result<Way> {
 fn lacks_vectors(bench: &Bench) -> bool {
     bench.nodes.iter().any(|node| match &node.kind {
         NodeKind::Guest(guest) => {
-            guest.accelerator == Accelerator::Tcg && guest.settings.datapath != Datapath::Qemu
+            guest.accelerator == Accelerator::Tcg
+                && (guest.settings.datapath != Datapath::Qemu
+                    || guest.settings.files == Some(FileSharing::Virtiofs))
         }
         _ => false,
     })

@@ -28,6 +28,16 @@ pub trait Machine {
         bail!("this machine restores nothing");
     }
 
+    /// Cuts the power of a node's disk, which outlives the node; that must have ended.
+    fn cut_power(&mut self, _node: &str) -> Result<()> {
+        bail!("this machine has no disk whose power can be cut");
+    }
+
+    /// Removes a node's disk that has outlived it.
+    fn discard(&mut self, _node: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes the links.
     fn remove(&mut self);
 }

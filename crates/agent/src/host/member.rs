@@ -30,8 +30,12 @@ pub struct Member {
     /// From its start to its first record.
     pub start: Option<Duration>,
     pub gone: Option<String>,
-    /// Its records are for the executor alone.
+    /// Its records are for the executor alone: these intervals and results are what it has sent.
     pub is_private: bool,
+    pub intervals: Vec<Interval>,
+    pub results: Vec<TaskResult>,
+    /// Its power is cut: its end is no failure.
+    pub is_cut: bool,
     /// What its agent said first.
     hello: Option<Hello>,
     next_number: u64,
@@ -78,6 +82,9 @@ impl Member {
             start: None,
             gone: None,
             is_private: false,
+            intervals: Vec::new(),
+            results: Vec::new(),
+            is_cut: false,
             hello: None,
             next_number: 1,
             owed: BTreeMap::new(),
@@ -209,6 +216,15 @@ impl Member {
         let surplus = lines.len().saturating_sub(MAX_CONSOLE_LINES);
         lines.drain(..surplus);
         lines
+    }
+
+    /// Of a node whose records are for the executor alone.
+    pub fn keep(&mut self, record: Record) {
+        match record {
+            Record::Interval(interval) => self.intervals.push(interval),
+            Record::Result(result) => self.results.push(result),
+            _ => {}
+        }
     }
 
     /// Checks a record. An error says why the node cannot be trusted any more.
@@ -347,7 +363,8 @@ fn sender(record: &Record) -> Option<&str> {
         | Record::Teardown { .. }
         | Record::TrialBegin { .. }
         | Record::TrialEnd { .. }
-        | Record::Console { .. } => None,
+        | Record::Console { .. }
+        | Record::Survey(_) => None,
     }
 }
 

@@ -26,6 +26,7 @@ use anyhow::{Context, Result};
 use hypertare_plan::{AGENT_PREFIX, CONSOLE_PREFIX, REFUSED, Record};
 
 use crate::emit::Emitter;
+use crate::node::given::Heard;
 use crate::node::hello::hello;
 use crate::process::cgroup::Scope;
 use crate::process::namespaces::mount_scratch;
@@ -49,11 +50,14 @@ pub struct Arguments {
     /// The network that commands see
     #[arg(long, value_enum, default_value_t)]
     network: Network,
+    /// Steps come over a connection that may be cut: end after some seconds without a line
+    #[arg(long)]
+    reached: bool,
 }
 
 /// `hypertare-agent host`.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match sandbox::run(arguments.network) {
+    match sandbox::run(arguments.network, arguments.reached) {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => failure(&error),
     }
@@ -69,12 +73,14 @@ pub struct InsideArguments {
     /// Why there can be no guests of Xen
     #[arg(long)]
     no_xen: Option<String>,
+    #[arg(long)]
+    reached: bool,
 }
 
 /// The inside of `hypertare-agent host`.
 pub fn inside(arguments: &InsideArguments) -> ExitCode {
     let scope = Scope::named(&arguments.scope);
-    let outcome = carry_out(&scope, arguments.network, arguments.no_xen.clone());
+    let outcome = carry_out(&scope, arguments);
     sandbox::leave(&scope);
     match outcome {
         Ok(Ending::Complete | Ending::Ended(Why::ControllerGone)) => ExitCode::SUCCESS,
@@ -100,7 +106,7 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
     let machine = Local::new(Scope::own()?, Network::Own, Ok(XenToolstack::of_own_machine()))?;
     let (post, events) = sync_channel(QUEUE);
     let steps = post.clone();
-    std::thread::spawn(move || event::read_plan(plan, true, &steps));
+    std::thread::spawn(move || event::read_plan(plan, true, None, &steps));
     let emitter = Emitter::new(records);
     let out = move |record| {
         if let Err(error) = emitter.emit(&record) {
@@ -125,15 +131,16 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(code, Some(&rustix::io::Errno::PERM | &rustix::io::Errno::ACCESS))
 }
 
-fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<Ending> {
+fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
     let lifeline = sandbox::enter()?;
     let signals = signals::signal_descriptor()?;
+    let no_xen = arguments.no_xen.clone();
     let xen =
         no_xen.map_or_else(|| XenToolstack::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
-    let machine = Local::new(scope.clone(), network, xen)?;
+    let machine = Local::new(scope.clone(), arguments.network, xen)?;
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);
-    read_plan(&post)?;
+    read_plan(&post, arguments.reached)?;
     let (records, written) = write_records(&post)?;
     let out = together(move |some| {
         // That nobody reads any more is reported as an event.
@@ -162,12 +169,25 @@ fn watch(post: &SyncSender<Event>, signals: OwnedFd, lifeline: OwnedFd) {
     });
 }
 
-fn read_plan(post: &SyncSender<Event>) -> Result<()> {
+/// Its steps; those that come over a connection which is cut without a word end with it.
+fn read_plan(post: &SyncSender<Event>, reached: bool) -> Result<()> {
     let input = std::io::stdin().as_fd().try_clone_to_owned()?;
     let status = rustix::fs::fstat(&input).context("standard input is not open")?;
     let is_file = rustix::fs::FileType::from_raw_mode(status.st_mode).is_file();
+    let heard = reached.then(Heard::default);
+    if let Some(heard) = &heard {
+        let post = post.clone();
+        heard.or_else(move || {
+            end_soon(&post);
+            std::thread::sleep(sandbox::GRACE);
+            // All that is in the sandbox ends with its first process.
+            std::process::exit(1);
+        });
+    }
     let post = post.clone();
-    std::thread::spawn(move || event::read_plan(std::fs::File::from(input), is_file, &post));
+    std::thread::spawn(move || {
+        event::read_plan(std::fs::File::from(input), is_file, heard.as_ref(), &post);
+    });
     Ok(())
 }
 

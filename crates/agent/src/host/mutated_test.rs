@@ -5,9 +5,12 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
+use std::sync::{Arc, Mutex};
+
 use super::*;
 use crate::host::event::read_plan;
 use crate::host::member::{Heard, Member};
+use crate::links::{Inbox, News};
 
 #[path = "../../tests/common/mutations.rs"]
 mod mutations;
@@ -19,7 +22,7 @@ const PATIENCE_S: f64 = 20.0;
 /// Carries out a plan on nodes that do whatever they are asked.
 fn carried_out(lines: &[Vec<u8>]) -> Reported {
     let (post, events) = sync_channel(256);
-    read_plan(lines.join(&b'\n').as_slice(), true, &post);
+    read_plan(lines.join(&b'\n').as_slice(), true, None, &post);
     drop(post);
     let reported = play(Pretence::default(), events.into_iter().collect());
     assert!(reported.seconds < PATIENCE_S, "{} s", reported.seconds);
@@ -104,6 +107,48 @@ proptest! {
         let reported = damage(&which.get(&right_records()).to_string(), &damaged);
         hear(&mut listening(), &reported, Some(3));
     }
+}
+
+proptest! {
+    #![proptest_config(searched(500))]
+
+    /// What comes through a link, of a machine that was given or of any other: 100,000 lines as it is.
+    #[test]
+    fn mutated_lines_of_a_link_are_records_or_its_end(
+        lines in prop::collection::vec((any::<Index>(), damaged()), 200),
+    ) {
+        let records = right_records();
+        let mut member = listening();
+        for (which, damaged) in lines {
+            let mut line = damage(&which.get(&records).to_string(), &damaged);
+            line.push(b'\n');
+            for news in heard_through_a_link(&line) {
+                match news {
+                    News::Record(record, bytes) => {
+                        // Whatever it is taken for, nobody panics.
+                        let _ = member.hear(*record, bytes, Some(3));
+                    }
+                    News::Gone(why) => assert!(!why.is_empty()),
+                }
+            }
+        }
+    }
+}
+
+/// The news of one line, behind which nothing follows: they end, and with the end of the link.
+fn heard_through_a_link(line: &[u8]) -> Vec<News> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = heard.clone();
+    let inbox = Inbox::new(move |news| {
+        kept.lock().unwrap().push(news);
+        true
+    });
+    inbox.read(line);
+    drop(inbox);
+    let news = Arc::try_unwrap(heard).unwrap().into_inner().unwrap();
+    assert!(matches!(news.last(), Some(News::Gone(_))));
+    assert!(news.iter().filter(|one| matches!(one, News::Gone(_))).count() == 1);
+    news
 }
 
 #[test]

@@ -54,13 +54,13 @@ impl Network {
 }
 
 /// Runs the inside to its end and returns the exit status.
-pub fn run(network: Network) -> Result<i32> {
+pub fn run(network: Network, reached: bool) -> Result<i32> {
     let scope = Scope::own()?;
     cgroup::sweep();
     let signals = signal_descriptor()?;
     let (lifeline, _held) = std::io::pipe()?;
     let mut keeper = None;
-    let mut inside = match start(&scope, network, lifeline.as_raw_fd(), &mut keeper) {
+    let mut inside = match start(&scope, (network, reached), lifeline.as_raw_fd(), &mut keeper) {
         Ok(child) => child,
         Err(error) => {
             eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
@@ -86,12 +86,15 @@ pub fn run(network: Network) -> Result<i32> {
 
 fn start(
     scope: &Scope,
-    network: Network,
+    (network, reached): (Network, bool),
     lifeline: RawFd,
     keeper: &mut Option<Keeper>,
 ) -> Result<Child> {
     let mut arguments = vec![INSIDE.to_owned(), "--scope".to_owned(), scope.name().to_owned()];
     arguments.push(network.argument().to_owned());
+    if reached {
+        arguments.push("--reached".to_owned());
+    }
     let obstacle = keeper::obstacle();
     let has_xen = obstacle.is_none();
     arguments.extend(obstacle.map(|why| format!("--no-xen={why}")));

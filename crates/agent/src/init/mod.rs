@@ -22,7 +22,10 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 
-use crate::boot_contract::{DISK_PARAMETER, DISK_VARIABLE, LIMIT_PARAMETER, PROGRAM_PARAMETER};
+use crate::boot_contract::{
+    DISK_PARAMETER, DISK_VARIABLE, FILES_DIRECTORY, FILES_PARAMETER, FILES_TAG, LIMIT_PARAMETER,
+    PROGRAM_PARAMETER,
+};
 use crate::own_machine::modules::{self, Index};
 use crate::process::shortage::spare_this_process;
 use crate::{host, node, xen};
@@ -70,6 +73,7 @@ fn run() -> Result<()> {
     bring_loopback_up().context("setting up the loopback interface")?;
     let command_line = fs::read_to_string("/proc/cmdline")?;
     load_modules(&command_line)?;
+    mount_files(&command_line)?;
     name_disk(&command_line)?;
     seed_random_numbers(&command_line)?;
     offer_program()?;
@@ -159,6 +163,20 @@ fn load_modules(command_line: &str) -> Result<()> {
         .try_for_each(|name| index.load(directory, name, command_line))
 }
 
+/// Where the disk is a file of the machine's: as it is there at any time, and nothing kept here.
+fn mount_files(command_line: &str) -> Result<()> {
+    let Some(file_system) = word(command_line, FILES_PARAMETER) else { return Ok(()) };
+    let options = if file_system == "9p" {
+        c"trans=virtio,version=9p2000.L,msize=512000,cache=none"
+    } else {
+        c""
+    };
+    fs::create_dir_all(FILES_DIRECTORY)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    mount(FILES_TAG, FILES_DIRECTORY, file_system, flags, Some(options))
+        .with_context(|| format!("mounting the machine's directory by {file_system}"))
+}
+
 /// Commands may be another user's. Some drivers look for their disks after they have been loaded.
 fn name_disk(command_line: &str) -> Result<()> {
     let Some(device) = word(command_line, DISK_PARAMETER) else { return Ok(()) };
@@ -167,7 +185,10 @@ fn name_disk(command_line: &str) -> Result<()> {
         ensure!(Instant::now() < limit, "the kernel finds no disk {device}");
         thread::sleep(DISK_LOOK);
     }
-    fs::set_permissions(device, Permissions::from_mode(0o666))?;
+    // A file of the machine's is another user's, who has let all work on it.
+    if word(command_line, FILES_PARAMETER).is_none() {
+        fs::set_permissions(device, Permissions::from_mode(0o666))?;
+    }
     // SAFETY: there is one thread.
     unsafe { std::env::set_var(DISK_VARIABLE, device) };
     Ok(())

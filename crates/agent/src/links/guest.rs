@@ -24,6 +24,7 @@ use crate::process::weights::Groups;
 use crate::vmm::guest_command_line::model;
 use crate::vmm::paging;
 use crate::vmm::qemu::Vmm;
+use crate::vmm::shared_files::SharedFiles;
 
 pub use crate::vmm::port::{Port, Way};
 pub use crate::vmm::spec::Spec;
@@ -47,6 +48,23 @@ pub struct Held {
     /// Held for their ends alone.
     pub provisions: Provisions,
     pub groups: Option<Groups>,
+    /// Gone after its VMM, as its fields are dropped: see [`Drop`] of the link.
+    pub files: Option<SharedFiles>,
+}
+
+impl Held {
+    /// What works for the guest beside its VMM: it moves its packets, or serves its files. A guest has one of
+    /// them at most.
+    fn backend(&self) -> Option<VhostUserBackend> {
+        let server = self.files.as_ref().and_then(SharedFiles::pid);
+        let server = server.map(|pid| VhostUserBackend {
+            pid,
+            guests: 1,
+            in_cgroup: true,
+            counters: Vec::new(),
+        });
+        self.datapath.as_ref().map(Datapath::backend).or(server)
+    }
 }
 
 /// What moves a guest's packets beside its VMM.
@@ -125,6 +143,12 @@ impl GuestLink {
         let warnings = vmm.missing_walls().to_vec();
         if let Some(cgroup) = &held.cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
+        }
+        // What serves its files works for nobody else.
+        if let (Some(pid), Some(cgroup)) =
+            (held.files.as_ref().and_then(SharedFiles::pid), &held.cgroup)
+        {
+            cgroup.add(pid)?;
         }
         if let Some(datapath) = &mut held.datapath {
             datapath.follow(&vmm, held.cgroup.as_ref())?;
@@ -219,7 +243,7 @@ impl NodeLink for GuestLink {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
-            backend: self.held.datapath.as_ref().map(Datapath::backend),
+            backend: self.held.backend(),
         }))
     }
 

@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// When the controller was last heard; 0 before its first word.
+/// When the controller was last heard, of an agent that it reaches over a connection; 0 before its first word.
 #[derive(Clone, Default)]
 pub struct Heard(Arc<AtomicU64>);
 
@@ -44,15 +44,15 @@ impl Heard {
         Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
     }
 
-    /// Ends this process once nothing was heard for so long. Its tasks end with it, as their orders do.
-    pub fn or_end(&self, place: &Path) {
-        let (heard, place, begun_ns) = (self.clone(), place.to_owned(), now_ns());
+    /// Does what is to be done once nothing was heard for so long: tasks end with this process, as their
+    /// orders do.
+    pub fn or_else(&self, end: impl FnOnce() + Send + 'static) {
+        let (heard, begun_ns) = (self.clone(), now_ns());
         std::thread::spawn(move || {
             while !heard.is_over(begun_ns, now_ns()) {
                 std::thread::sleep(LOOK);
             }
-            let _ = fs::remove_dir_all(&place);
-            std::process::exit(1);
+            end();
         });
     }
 }

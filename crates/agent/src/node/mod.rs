@@ -10,7 +10,7 @@ mod bird;
 mod copy;
 mod devices;
 mod files;
-mod given;
+pub mod given;
 mod interfaces;
 mod keep;
 mod kernel_files;
@@ -132,7 +132,11 @@ fn serve(arguments: Arguments) -> Result<()> {
         (_, Some(cpus)) => {
             given::bind_to_first(cpus)?;
             let heard = Heard::default();
-            heard.or_end(&place);
+            let place = place.clone();
+            heard.or_else(move || {
+                let _ = fs::remove_dir_all(&place);
+                std::process::exit(1);
+            });
             Origin::Given(heard)
         }
         _ => Origin::Own,

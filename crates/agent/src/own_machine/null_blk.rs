@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
@@ -19,34 +19,88 @@ const MIB: u64 = 1 << 20;
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Makes one, which stays until the machine ends.
-///
-/// # Errors
-/// The image lacks the module, or the kernel refuses it.
-pub fn make(bytes: u64) -> Result<File> {
-    made(bytes).context("a disk in memory (null_blk, which Debian's kernel has)")
+/// Whether a disk keeps what is written in a cache that loses it with the power, until it is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteCache {
+    None,
+    /// As large as the disk: nothing leaves it but by being flushed.
+    Volatile,
 }
 
-fn made(bytes: u64) -> Result<File> {
-    let devices = Path::new(CONFIGURED).join("nullb");
-    if !devices.exists() {
-        load()?;
+/// A disk, which stays until the machine ends or it is removed.
+#[derive(Debug)]
+pub struct NullBlk {
+    name: String,
+}
+
+impl NullBlk {
+    /// # Errors
+    /// The image lacks the module, or the kernel refuses it.
+    pub fn make(bytes: u64, cache: WriteCache) -> Result<Self> {
+        Self::made(bytes, cache).context("a disk in memory (null_blk, which Debian's kernel has)")
     }
-    // Kernels from 6.1 on name the device so; the ones before number it, in order.
-    let name = format!("nullb{}", MADE.fetch_add(1, Ordering::Relaxed));
-    let configured = devices.join(&name);
-    let at = |path: &Path| format!("{}", path.display());
-    fs::create_dir(&configured).with_context(|| at(&configured))?;
-    let size = bytes.div_ceil(MIB).to_string();
-    for (name, value) in [("size", &*size), ("memory_backed", "1"), ("power", "1")] {
-        let path = configured.join(name);
-        fs::write(&path, value).with_context(|| at(&path))?;
+
+    fn made(bytes: u64, cache: WriteCache) -> Result<Self> {
+        if !Path::new(CONFIGURED).join("nullb").exists() {
+            load()?;
+        }
+        // Kernels from 6.1 on name the device so; the ones before number it, in order.
+        let name = format!("nullb{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let disk = NullBlk { name };
+        let configured = disk.configured();
+        fs::create_dir(&configured).with_context(|| at(&configured))?;
+        let mebibytes = bytes.div_ceil(MIB);
+        disk.set("size", &mebibytes.to_string())?;
+        disk.set("memory_backed", "1")?;
+        if cache == WriteCache::Volatile {
+            // One more: a full cache writes some of it out.
+            disk.set("cache_size", &(mebibytes + 1).to_string())?;
+        }
+        disk.set("power", "1")?;
+        Ok(disk)
     }
-    let device = Path::new("/dev").join(&name);
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).open(&device).with_context(|| at(&device))?;
-    file.set_permissions(Permissions::from_mode(0o666))?;
-    Ok(file)
+
+    /// For whoever works on it, which may be another user's process: a VMM is.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub fn open(&self) -> Result<File> {
+        let device = Path::new("/dev").join(&self.name);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).open(&device).with_context(|| at(&device))?;
+        file.set_permissions(Permissions::from_mode(0o666))?;
+        Ok(file)
+    }
+
+    /// Takes the disk's power and gives it back: what the kernel holds of it and what is in its cache is gone,
+    /// what was flushed is there. Nobody may have it open.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn cut_power(&self) -> Result<()> {
+        self.set("power", "0")?;
+        self.set("power", "1")
+    }
+
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn remove(self) -> Result<()> {
+        let configured = self.configured();
+        fs::remove_dir(&configured).with_context(|| at(&configured))
+    }
+
+    fn configured(&self) -> PathBuf {
+        Path::new(CONFIGURED).join("nullb").join(&self.name)
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<()> {
+        let path = self.configured().join(name);
+        fs::write(&path, value).with_context(|| at(&path))
+    }
+}
+
+fn at(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn load() -> Result<()> {

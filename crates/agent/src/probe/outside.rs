@@ -52,6 +52,8 @@ const VALUES: &[Definition] = &[
         "switches",
         "context switches by preemption; threads alive at the end",
     ),
+    ("vcpu_switches", "switches", "of both, those of the virtual CPUs' threads"),
+    ("vmm_switches", "switches", "of both, those of the VMM's other threads and children"),
 ];
 
 /// The probe.
@@ -199,7 +201,8 @@ impl Processes {
         self.add_mover(&mut sample, &processes)?;
         let guest = tree.iter().map(|process| process.guest).sum::<u64>() * tick_ns();
         sample.count("guest_s", guest, Kind::Drifting, 1e-9);
-        memory_and_switches(&mut sample, proc, &tree);
+        memory(&mut sample, proc, &tree);
+        tree.iter().for_each(|process| self.switches(&mut sample, proc, process));
         Ok(sample)
     }
 
@@ -304,6 +307,28 @@ impl Processes {
             sample.share("datapath system", &["system_s"], cpu.system, Kind::Drifting, scale);
         }
         Ok(())
+    }
+
+    fn switches(&self, sample: &mut Sample, proc: &Path, process: &Process) {
+        for tid in threads(proc, process.pid) {
+            let status = text::read(proc.join(format!("{}/task/{tid}/status", process.pid)));
+            let status = status.unwrap_or_default();
+            let part = match self.vcpu_tids.as_slice() {
+                [] => None,
+                vcpus if vcpus.contains(&tid) => Some("vcpu_switches"),
+                _ => Some("vmm_switches"),
+            };
+            for (name, line) in [
+                ("voluntary_switches", "voluntary_ctxt_switches:"),
+                ("involuntary_switches", "nonvoluntary_ctxt_switches:"),
+            ] {
+                if let Some(count) = keyed(&status, line) {
+                    let names: Vec<&str> = std::iter::once(name).chain(part).collect();
+                    let key = format!("{name} {tid} of {} {}", process.pid, process.start);
+                    sample.share(&key, &names, count, Kind::Lifetime, 1.0);
+                }
+            }
+        }
     }
 
     fn totals(&self, sample: &mut Sample, processes: Cpu) -> Result<()> {
@@ -456,33 +481,16 @@ fn keyed(text: &str, key: &str) -> Option<u64> {
     lines.find_map(|mut words| (words.next()? == key).then(|| words.next()?.parse().ok())?)
 }
 
-fn memory_and_switches(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
+fn memory(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
     let (mut resident, mut peak) = (0, 0);
     for process in tree {
         let status = text::read(proc.join(format!("{}/status", process.pid)));
         let status = status.unwrap_or_default();
         resident += keyed(&status, "VmRSS:").unwrap_or(0) * 1024;
         peak = peak.max(keyed(&status, "VmHWM:").unwrap_or(0) * 1024);
-        switches(sample, proc, process);
     }
     sample.count("memory_bytes", resident, Kind::Gauge, 1.0);
     sample.count("peak_memory_bytes", peak, Kind::Gauge, 1.0);
-}
-
-fn switches(sample: &mut Sample, proc: &Path, process: &Process) {
-    for tid in threads(proc, process.pid) {
-        let status = text::read(proc.join(format!("{}/task/{tid}/status", process.pid)));
-        let status = status.unwrap_or_default();
-        for (name, line) in [
-            ("voluntary_switches", "voluntary_ctxt_switches:"),
-            ("involuntary_switches", "nonvoluntary_ctxt_switches:"),
-        ] {
-            if let Some(count) = keyed(&status, line) {
-                let key = format!("{name} {tid} of {} {}", process.pid, process.start);
-                sample.share(&key, &[name], count, Kind::Lifetime, 1.0);
-            }
-        }
-    }
 }
 
 pub(super) fn tick_ns() -> u64 {
@@ -583,6 +591,8 @@ mod tests {
         is("peak_memory_bytes", 2048.0 * 1024.0);
         is("voluntary_switches", 20.0);
         is("involuntary_switches", 2.0);
+        is("vcpu_switches", 11.0);
+        is("vmm_switches", 11.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,23 @@ pub struct Boot {
     parent: Option<i32>,
 }
 
+impl Boot {
+    /// With all that a guest has who says nothing else.
+    pub fn with_kvm(kernel: &Path, initramfs: &Path, limit_s: f64) -> Self {
+        Boot {
+            kernel: kernel.to_owned(),
+            initramfs: vec![initramfs.to_owned()],
+            memory: 256 << 20,
+            cpus: 1,
+            accelerator: Choice::Kvm,
+            cpu_model: None,
+            kernel_arg: Vec::new(),
+            limit: limit_s,
+            parent: None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Choice {
     Kvm,
@@ -66,7 +83,7 @@ enum Choice {
 /// Exit status 0 when the guest's agent answered; else 1, with the reason and what the guest
 /// printed last on standard error.
 pub fn main(options: &Boot) -> ExitCode {
-    match boot(options) {
+    match boot(options).and_then(|(hello, ready)| print(hello, ready)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be reading; the exit status says it too.
@@ -76,7 +93,18 @@ pub fn main(options: &Boot) -> ExitCode {
     }
 }
 
-fn boot(options: &Boot) -> Result<()> {
+fn print(hello: Hello, ready: NodeReady) -> Result<()> {
+    let emitter = Emitter::stdout();
+    emitter.emit(&Record::Hello(hello))?;
+    emitter.emit(&Record::Node(ready))?;
+    Ok(())
+}
+
+/// Boots the guest and ends it, and says what its agent and its VMM said.
+///
+/// # Errors
+/// It could not be started, or did not answer in time.
+pub fn boot(options: &Boot) -> Result<(Hello, NodeReady)> {
     if let Some(parent) = options.parent {
         end_with(parent)?;
     }
@@ -91,9 +119,7 @@ fn boot(options: &Boot) -> Result<()> {
     };
     let start_s = begin.elapsed().as_secs_f64();
     let state = vmm.describe()?;
-    let emitter = Emitter::stdout();
-    emitter.emit(&Record::Hello(Hello { node: NAME.into(), ..hello }))?;
-    emitter.emit(&Record::Node(NodeReady {
+    let ready = NodeReady {
         node: NAME.into(),
         start_s,
         ready_s: start_s,
@@ -110,8 +136,9 @@ fn boot(options: &Boot) -> Result<()> {
         tsc: None,
         placed: None,
         driver: None,
-    }))?;
-    end(vmm)
+    };
+    end(vmm)?;
+    Ok((Hello { node: NAME.into(), ..hello }, ready))
 }
 
 /// Has the kernel kill this process when its parent ends, and QEMU with it.

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{
-    Accelerator, DiskAio, DiskCache, DiskDevice, DiskFormat, Guest, GuestSettings, Interface,
-    MachineType, NicModel, Pages,
+    Accelerator, DiskAio, DiskCache, DiskDevice, DiskFormat, FileSharing, Guest, GuestSettings,
+    Interface, MachineType, NicModel, Pages,
 };
 
 use super::command_line::{
@@ -25,7 +25,9 @@ use super::command_line::{
 };
 use super::port::Port;
 use super::spec::{Medium, Spec};
-use crate::boot_contract::{DISK_PARAMETER, SHARE_TAG};
+use crate::boot_contract::{
+    DISK_PARAMETER, FILE_OF_DISK, FILES_DIRECTORY, FILES_PARAMETER, FILES_TAG, SHARE_TAG,
+};
 
 /// Numbers of the descriptors that QEMU inherits; those of what is behind its cards follow.
 pub const QMP_FD: i32 = 3;
@@ -70,6 +72,10 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
         disk(&mut line, &spec.guest.settings, medium, number)?;
         number += 1;
     }
+    if let (Some(_), Some(kind)) = (&spec.files, spec.guest.settings.files) {
+        files(&mut line, kind, number, spec);
+        number += 1;
+    }
     if spec.state.is_some() {
         line.option("-incoming", [format!("fd:{number}")]);
     }
@@ -96,7 +102,8 @@ fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
     if guest.settings.pages == Some(Pages::Huge) {
         object.push("hugetlb=on,hugetlbsize=2M");
     }
-    if guest.settings.datapath.is_ours() {
+    let has_server = guest.settings.files == Some(FileSharing::Virtiofs);
+    if guest.settings.datapath.is_ours() || has_server {
         object.push("share=on");
     }
     let more = if object.is_empty() { "" } else { AN_OBJECT };
@@ -290,6 +297,26 @@ fn disk(
     Ok(())
 }
 
+/// A directory that the guest works in. What QEMU serves it has as a descriptor, which is writable where all that
+/// it could find by a name is not.
+fn files(line: &mut CommandLine, kind: FileSharing, number: i32, spec: &Spec) {
+    let bus = bus(spec.guest.settings.machine_type).1;
+    match kind {
+        FileSharing::NineP => {
+            let place = format!("local,id=files,path=/proc/self/fd/{number}");
+            line.option("-fsdev", [format!("{place},security_model=none")]);
+            let tag = format!("mount_tag={FILES_TAG}");
+            line.option("-device", [format!("virtio-9p-{bus},fsdev=files,{tag}")]);
+        }
+        FileSharing::Virtiofs => {
+            let vectors = if spec.no_vectors && bus == "pci" { ",vectors=0" } else { "" };
+            line.option("-chardev", [format!("socket,id=files,fd={number}")]);
+            let device = format!("vhost-user-fs-{bus},chardev=files,tag={FILES_TAG}{vectors}");
+            line.option("-device", [device]);
+        }
+    }
+}
+
 /// `remap` keeps files of different file systems apart, should they share an inode number.
 fn share(line: &mut CommandLine, root: &Path, machine_type: MachineType) {
     let path = escape(root);
@@ -316,7 +343,17 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
         of_disk = drivers;
         words.push(format!("{DISK_PARAMETER}{name}"));
     }
-    let drivers = drivers.chain(files.iter().chain(of_disk).copied());
+    let mut of_files: &[&str] = &[];
+    if let (Some(_), Some(kind)) = (&spec.files, settings.files) {
+        let (file_system, drivers): (_, &[&str]) = match kind {
+            FileSharing::NineP => ("9p", &["9pnet_virtio", "9p"]),
+            FileSharing::Virtiofs => ("virtiofs", &["virtiofs"]),
+        };
+        of_files = drivers;
+        words.push(format!("{FILES_PARAMETER}{file_system}"));
+        words.push(format!("{DISK_PARAMETER}{FILES_DIRECTORY}/{FILE_OF_DISK}"));
+    }
+    let drivers = drivers.chain(files.iter().chain(of_disk).chain(of_files).copied());
     words.push(command_line::modules(bus, drivers));
     words.extend(spec.guest.settings.kernel_args.iter().cloned());
     command_line::kernel_arguments(&words)
@@ -395,9 +432,10 @@ mod tests {
             .disk
             .as_ref()
             .map(|_| Medium { file: File::open("/dev/null").unwrap(), is_device: false });
+        let files = guest.settings.files.map(|_| File::open("/dev/null").unwrap().into());
         let (state, tsc_khz) = (None, Some(2_100_123));
         let words = words(
-            &Spec { node, guest, ports, share, no_vectors, memory, disk, state, tsc_khz },
+            &Spec { node, guest, ports, share, no_vectors, memory, disk, files, state, tsc_khz },
             true,
         )?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
@@ -452,7 +490,12 @@ mod tests {
     #[test]
     fn a_disk_is_what_the_settings_say() {
         let node = Node {
-            disk: Some(Disk { bytes: 1 << 20, directory: None }),
+            disk: Some(Disk {
+                bytes: 1 << 20,
+                directory: None,
+                is_file: false,
+                write_cache: false,
+            }),
             ..node(vec![interface(None, "52:54:00:77:00:01")])
         };
         let with = |change: fn(&mut GuestSettings)| {
@@ -510,6 +553,30 @@ mod tests {
             one.machine_type = MachineType::Microvm;
         });
         assert!(refused.unwrap_err().to_string().contains("no PCI"));
+    }
+
+    #[test]
+    fn a_directory_of_the_machine_is_in_the_place_of_a_disk() {
+        let of = |kind, machine_type, datapath| {
+            let guest = set(|one| {
+                one.files = Some(kind);
+                one.machine_type = machine_type;
+                one.datapath = datapath;
+            });
+            line(&node(vec![]), &guest, None).unwrap().join(" ")
+        };
+        let words = of(FileSharing::NineP, MachineType::Q35, Datapath::Qemu);
+        let device = "-fsdev local,id=files,path=/proc/self/fd/7,security_model=none \
+                      -device virtio-9p-pci,fsdev=files,mount_tag=files ";
+        assert!(words.contains(device), "{words}");
+        assert!(words.contains("9pnet_virtio,9p") && words.contains("hypertare.files=9p "));
+        assert!(words.contains("hypertare.disk=/files/disk ") && !words.contains("share=on"));
+        let words = of(FileSharing::Virtiofs, MachineType::Q35, Datapath::VhostUser);
+        let device = "-chardev socket,id=files,fd=7 \
+                      -device vhost-user-fs-pci,chardev=files,tag=files,vectors=0 ";
+        assert!(words.contains(device) && words.contains("share=on"), "{words}");
+        let words = of(FileSharing::Virtiofs, MachineType::Microvm, Datapath::Qemu);
+        assert!(words.contains("vhost-user-fs-device,chardev=files,tag=files "), "{words}");
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl Vmm {
         ];
         let behind = spec.ports.into_iter().flat_map(|port| port.way.into_descriptors());
         let disk = spec.disk.map(|disk| disk.file);
-        let beside = spec.memory.into_iter().chain(disk).chain(spec.state).map(OwnedFd::from);
+        let beside = spec.memory.into_iter().chain(disk).map(OwnedFd::from).chain(spec.files);
+        let beside = beside.chain(spec.state.map(OwnedFd::from));
         inherited.extend((FIRST_PORT_FD..).zip(behind.chain(beside)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);

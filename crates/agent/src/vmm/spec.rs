@@ -1,6 +1,7 @@
 //! What a guest is made of, as QEMU is to start it.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use hypertare_plan::{Guest, Node};
@@ -29,6 +30,8 @@ pub struct Spec<'a> {
     pub memory: Option<File>,
     /// The medium of its disk, where it has one.
     pub disk: Option<Medium>,
+    /// What serves the directory that its disk is a file in instead: a connection, or the directory.
+    pub files: Option<OwnedFd>,
     /// What it goes on from, where another one was saved; else it boots.
     pub state: Option<File>,
     /// The rate of the TSC that it emulates, where that is known.
@@ -46,6 +49,7 @@ impl<'a> Spec<'a> {
             no_vectors: false,
             memory: None,
             disk: None,
+            files: None,
             state: None,
             tsc_khz: None,
         }

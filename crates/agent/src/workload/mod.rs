@@ -116,7 +116,7 @@ workloads! {
     Generate(frames::generate::Arguments): FrameSend;
     Capture(frames::capture::Arguments): FrameCapture, FrameFeed, FrameRelay;
     Cpuid(cpuid::Arguments): Cpuid;
-    Io(io::alone::Arguments): Io, IoFill;
+    Io(io::alone::Arguments): Io, IoFill, IoVerify;
     Command(command::alone::Arguments): Command, Serve;
 }
 

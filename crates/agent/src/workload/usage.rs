@@ -8,6 +8,7 @@ pub struct Usage {
     system_us: i64,
     minor_faults: i64,
     major_faults: i64,
+    switches: i64,
 }
 
 impl Usage {
@@ -19,6 +20,7 @@ impl Usage {
             system_us: own.system_us + children.system_us,
             minor_faults: own.minor_faults + children.minor_faults,
             major_faults: own.major_faults + children.major_faults,
+            switches: own.switches + children.switches,
         }
     }
 
@@ -34,6 +36,7 @@ impl Usage {
             system_us: microseconds(usage.ru_stime),
             minor_faults: usage.ru_minflt,
             major_faults: usage.ru_majflt,
+            switches: usage.ru_nvcsw + usage.ru_nivcsw,
         }
     }
 
@@ -43,6 +46,7 @@ impl Usage {
             system_us: self.system_us - before.system_us,
             minor_faults: self.minor_faults - before.minor_faults,
             major_faults: self.major_faults - before.major_faults,
+            switches: self.switches - before.switches,
         }
     }
 
@@ -52,6 +56,11 @@ impl Usage {
 
     pub fn system_s(&self) -> f64 {
         self.system_us as f64 / 1e6
+    }
+
+    /// Context switches, by waiting and by preemption.
+    pub fn switches(&self) -> i64 {
+        self.switches
     }
 
     pub fn faults(&self) -> i64 {

@@ -14,7 +14,8 @@ WIRE = "wire"
 """The hub beyond the driver domain's bridge."""
 PEER = "peer"
 HOST = "host"
-
+LIFE_INDEX = 251
+"""Of what lives within a trial."""
 PEER_INDEX = 252
 CORE_RANK = 2 * MOST_GUESTS
 """Before those of NICs between routers: behind both sides of all."""
@@ -26,6 +27,11 @@ FAR_INDEX = 253
 
 HUB_INTERFACE = "sut0"
 """The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
+
+
+def peer_of_given(node: str) -> str:
+    """Whom a machine that was given speaks with."""
+    return f"{PEER}-{node}"
 
 
 def interface_of(node: str, study: Study) -> str:
@@ -44,13 +50,16 @@ def with_prefix(address: str, study: Study) -> str:
     return f"{address}/{24 if study.bench_guests == 1 else 16}"
 
 
-def mac_of(variant: Variant, rank: int, study: Study, on: MachineResources) -> str | None:
-    """Of a node under test, where that is not up to the machine: a PC's NICs are all made for the bench,
-    elsewhere those of guests are."""
+def mac_of(
+    variant: Variant, rank: int, study: Study, on: MachineResources, index: int | None = None
+) -> str | None:
+    """Of a node under test, or of one like it at another `index`, where that is not up to the machine: a
+    PC's NICs are all made for the bench, elsewhere those of guests are."""
+    index = variant.index if index is None else index
     if study.machine_kind.boots_whole_pcs:
-        return on.chance.mac(variant.index, rank)
+        return on.chance.mac(index, rank)
     if variant.kind.nic == "modelled":
-        return f"52:54:00:77:{rank:02x}:{variant.index + 2:02x}"
+        return f"52:54:00:77:{rank:02x}:{index + 2:02x}"
     return None
 
 

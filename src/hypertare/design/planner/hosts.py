@@ -10,6 +10,7 @@ from hypertare.design.planner.addresses import (
     HOST,
     HOST_INDEX,
     HUB_INTERFACE,
+    LIFE_INDEX,
     LINK,
     PEER,
     PEER_INDEX,
@@ -17,10 +18,11 @@ from hypertare.design.planner.addresses import (
     interface_of,
     mac_of,
     model_of,
+    peer_of_given,
     with_prefix,
 )
 from hypertare.design.planner.links import is_switched, make_links, routes_guests
-from hypertare.design.planner.machine_resources import MachineResources
+from hypertare.design.planner.machine_resources import MachineResources, peer_cpus
 from hypertare.design.planner.nodes import (
     cpus_of,
     cpus_of_peer,
@@ -32,6 +34,7 @@ from hypertare.design.planner.nodes import (
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
+from hypertare.study.given import PEER as GIVEN_PEER
 
 
 def hosts(
@@ -60,6 +63,7 @@ def hosts(
     if not study.needs_network:
         return nodes, []
     links = make_links(study, under, on)
+    nodes += _peers_of_given(plot, cells, on)
     return [*nodes, *_peers(study, links[-1], under, _files_of_peers(study, files), on)], links
 
 
@@ -89,16 +93,63 @@ def _interfaces(
     study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: MachineResources
 ) -> tuple[plan.Interface, ...]:
     """Guests have a NIC, and so has every node of an emulated machine."""
-    if not study.needs_network:
+    if not study.needs_network or not variant.kind.is_made:
         return ()
-    interface = plan.Interface(
-        name=interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0",
+    name = interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0"
+    return (_interface(study, nic, variant, rank, on, name, variant.index),)
+
+
+def _interface(
+    study: Study,
+    nic: plan.NicModel,
+    variant: Variant,
+    rank: int,
+    on: MachineResources,
+    name: str,
+    index: int,
+) -> plan.Interface:
+    return plan.Interface(
+        name=name,
         link=LINK,
-        address=with_prefix(address_of(variant.index, rank), study),
-        mac=mac_of(variant, rank, study, on),
+        address=with_prefix(address_of(index, rank), study),
+        mac=mac_of(variant, rank, study, on, index),
         nic=model_of(variant, nic, study),
     )
-    return (interface,)
+
+
+def like(
+    variant: Variant, rank: int, study: Study, under: PcClass | None, on: MachineResources
+) -> plan.Node:
+    """What is made beside a system under test and is what that is; a baseline's has the network of its
+    machine.
+    """
+    interfaces: tuple[plan.Interface, ...] = ()
+    if study.needs_network and not study.routed and not variant.kind.is_host:
+        own = _interface(study, study.sut.nic, variant, rank, on, "eth0", LIFE_INDEX)
+        # Peers remember it of the one that lived before.
+        mac = own.mac or f"52:54:00:77:{rank:02x}:{LIFE_INDEX + 2:02x}"
+        interfaces = (own.model_copy(update={"mac": mac}),)
+    return plan.Node(
+        name=variant.node,
+        kind=kind_of(variant.kind, study, on),
+        cpus=cpus_of(variant, study, under, on),
+        interfaces=interfaces,
+    )
+
+
+def _peers_of_given(
+    plot: Plot, cells: dict[str, Study], on: MachineResources
+) -> Iterator[plan.Node]:
+    """On this host's own network, or machines that were given, too."""
+    for variant in plot.variants:
+        if variant.kind.is_made:
+            continue
+        study = cells[variant.node]
+        there = study.given.get(GIVEN_PEER)
+        cpus = peer_cpus(study.sut.cpus, on)
+        kind = plan.Given(reach=there.words if there else (), cpus=1 if there else len(cpus))
+        bound = () if there else cpus
+        yield plan.Node(name=peer_of_given(variant.node), kind=kind, cpus=bound)
 
 
 def _peers(

@@ -145,7 +145,7 @@ def warnings(study: Study, on: MachineResources) -> list[str]:
 
 def _unlike_the_users(study: Study, on: MachineResources) -> list[str]:
     """How guests of this host differ from those that people have. A study that varies it knows."""
-    if not study.machine_kind.is_this_host or not study.needs_network:
+    if not study.machine_kind.is_sandboxed or not study.needs_network:
         return []
     if OF_DATAPATH in study.all_factors:
         return []
@@ -159,7 +159,7 @@ def _shared_sidecore(study: Study, on: MachineResources) -> list[str]:
     """
     asked = study.all_factors.get(OF_DATAPATH, (study.sut.datapath,))
     needed = study.sut.cpus + BESIDE_GUESTS
-    if "sidecore" not in asked or not study.machine_kind.is_this_host or len(on.cpus) >= needed:
+    if "sidecore" not in asked or not study.machine_kind.is_sandboxed or len(on.cpus) >= needed:
         return []
     return [
         f"sut.datapath = 'sidecore': the core that polls shares its CPU with the guest or its peers, since "
@@ -169,11 +169,11 @@ def _shared_sidecore(study: Study, on: MachineResources) -> list[str]:
 
 def _out_of_reach(study: Study) -> list[str]:
     platforms = [platform.name for platform in study.platforms if not platform.has_own_kernel]
-    if not study.machine_kind.is_this_host or not platforms:
+    if not study.machine_kind.is_sandboxed or not platforms:
         return []
     asked = [kind.name for kind in KINDS if kind.for_own_machines and _is_asked(study, kind)]
     found = [
-        f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
+        f"knobs.{name} is for guests: {' and '.join(platforms)} share their host's, which is left alone"
         for name in asked
     ]
     caveats = (platform.caveat_of_baseline for platform in study.platforms)

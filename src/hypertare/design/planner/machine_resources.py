@@ -61,6 +61,13 @@ class ContainerImage(Protocol):
     def root(self) -> Path: ...
 
 
+class Elsewhere(Protocol):
+    """A host that is reached, and how errors call it."""
+
+    @property
+    def described(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Chance:
     """What chance moves between two boots of a real machine, here moved by a seed: addresses,
@@ -86,6 +93,10 @@ class Chance:
     def offset_s(self, trial: int) -> float:
         """1 to 21 ms: beyond some periods of the kernel's tick of 4 ms."""
         return 1e-3 + self._draw(f"offset/{trial}", 20_000_000) * 1e-9
+
+    def instant(self, trial: int) -> float:
+        """From 0 to 1."""
+        return self._draw(f"instant/{trial}", 1 << 32) / (1 << 32)
 
     def _draw(self, of: str, below: int) -> int:
         return random.Random(f"{self.seed}/{of}").randrange(below)
@@ -122,7 +133,9 @@ class MachineResources:
     `has_vhost` says that this run can use vhost-net of this host. `likeness` is what guests of this host
     have as it has it. `emulator` is what virtual time is made
     with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
-    time, as JSON, by what the study calls them.
+    time, as JSON, by what the study calls them. `elsewhere` is the host that benches stand on where it is
+    not this one. `peers_of_given` is by the address of each machine that was given that of whom it speaks
+    with.
     """
 
     cpus: tuple[int, ...]
@@ -140,6 +153,8 @@ class MachineResources:
     has_vhost: bool = False
     likeness: Likeness = Likeness()
     polling: int | None = None
+    elsewhere: Elsewhere | None = None
+    peers_of_given: Mapping[str, str] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
 
 

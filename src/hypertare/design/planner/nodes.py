@@ -87,21 +87,16 @@ def kind_of(platform: Platform, study: Study, on: MachineResources) -> plan.Node
     )
 
 
-def like(variant: Variant, study: Study, under: PcClass | None, on: MachineResources) -> plan.Node:
-    """What stands alone beside a system under test and is what that is."""
-    return plan.Node(
-        name=variant.node,
-        kind=kind_of(variant.kind, study, on),
-        cpus=cpus_of(variant, study, under, on),
-    )
-
-
 def disk_of(study: Study, variant: Variant) -> plan.Disk | None:
     """What a system under test has for work on a disk: a baseline, which does the work of all, for each."""
     if not study.disk_bytes:
         return None
     parts = variant.guests if variant.kind.is_host else 1
-    return plan.Disk(bytes=parts * study.disk_bytes, directory=study.sut.disk_directory)
+    return plan.Disk(
+        bytes=parts * study.disk_bytes,
+        directory=study.sut.disk_directory,
+        is_file=study.shares_files,
+    )
 
 
 def accelerator_of(study: Study, on: MachineResources) -> plan.Accelerator:
@@ -117,7 +112,7 @@ def datapath_of(study: Study, on: MachineResources) -> plan.Datapath:
     asked = study.sut.datapath
     if asked != "auto":
         return asked
-    can = on.has_vhost and study.machine_kind.is_this_host
+    can = on.has_vhost and study.machine_kind.is_sandboxed
     is_usual = accelerator_of(study, on) == "kvm" and study.sut.nic == WITH_DATAPATH
     return "vhost" if can and is_usual else "qemu"
 

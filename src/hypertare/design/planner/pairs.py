@@ -13,6 +13,7 @@ from hypertare.design.planner.addresses import (
     PEER_INDEX,
     address_of,
     interface_of,
+    peer_of_given,
     router_nic,
 )
 from hypertare.design.planner.machine_resources import MachineResources
@@ -47,6 +48,10 @@ _Ends = tuple[End, End, tuple[str, ...]]
 def _direct_ends(
     study: Study, variant: Variant, rank: int, node: str, on: MachineResources
 ) -> _Ends:
+    machine = None if variant.kind.is_made else study.given_machine
+    if machine is not None and machine.address is not None:
+        far_address = on.peers_of_given.get(machine.address, "")
+        return End(node, machine.address), End(peer_of_given(node), far_address), ()
     own_rank = 0 if variant.kind.is_host else rank
     near = End(node, address_of(variant.index, own_rank))
     far = End(numbered(PEER, variant.guests)[rank], address_of(PEER_INDEX, rank))

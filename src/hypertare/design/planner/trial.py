@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from hypertare.design.design import Plot, Variant
 from hypertare.design.planner.bench import way
+from hypertare.design.planner.hosts import like
 from hypertare.design.planner.knobs import knob_settings
 from hypertare.design.planner.limits import patience_s, settling_s
 from hypertare.design.planner.machine_resources import MachineResources
-from hypertare.design.planner.nodes import host_of_guests, like
+from hypertare.design.planner.nodes import host_of_guests
 from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.probes import probes_of
 from hypertare.design.planner.tasks import make_tasks
@@ -47,11 +48,17 @@ def make_trial(
     # What nobody counts may take longer, but for what repeats to the instruction.
     watched = warmup and variant.kind.is_baseline and not study.clock_kind.repeats
     tasks, seconds = make_tasks(study, workload, working, plot, on, warmup, watched)
-    own = like(variant, study, host_of_guests(study, plot), on)
+    under = host_of_guests(study, plot)
     phase = plan.Phase(
         name=PHASE,
         tasks=tuple(tasks),
-        lives=tuple(life for pair in working for life in settings.lives(pair, own)),
+        lives=tuple(
+            life
+            for pair in working
+            for life in settings.lives(
+                pair, like(variant, pair.rank, study, under, on), on.chance.instant(id)
+            )
+        ),
         probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),
     )
@@ -68,7 +75,7 @@ def _before(
     `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if not study.machine_kind.draws_chance:
-        reached = study.routed or variant.kind.packets_moved_by_host
+        reached = study.routed or variant.kind.packets_moved_by_host or not variant.kind.is_made
         reached = reached and study.needs_network
         return _reach(working) if reached else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -25,8 +26,8 @@ from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
-from hypertare.machines.host import engine, vhost, xen
-from hypertare.machines.host.given import GivenMachines
+from hypertare.machines.host import engine, libvirt, vhost, xen
+from hypertare.machines.host.given import GivenMachines, address_towards
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.local import LocalMachine
@@ -35,11 +36,17 @@ from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
 from hypertare.study import Study
+from hypertare.study.given import PEER, GivenMachine
 
 if TYPE_CHECKING:
     from hypertare.design.planner.machine_resources import Startable
     from hypertare.machines.image.build import Image
 
+_BOOT_S = 180.0
+"""For a domain that was off until its ssh answers."""
+_AGAIN_S = 1.0
+_NOT_YET = ("refused", "No route", "timed out", "did not answer", "reset", "closed", "unreachable")
+"""What ssh says of a machine that is booting."""
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 """Variables that belong to the shell that started us, not to the command."""
 
@@ -68,7 +75,7 @@ class Local(Runner):
                 # KVM may be what is missing of it.
                 recover(Host(), notify)
                 accelerator = _accelerator(study, next(iter(images.values())), notify)
-        _look_at_given(study, notify)
+        peers_of_given = _look_at_given(study, notify)
         image = None
         if study.sut.image is not None:
             image = engine.find(study.sut.engine, study.sut.image, notify)
@@ -85,6 +92,7 @@ class Local(Runner):
             image=image,
             has_vhost=vhost.can_be_used(Host()),
             likeness=_likeness(),
+            peers_of_given=peers_of_given,
         )
         for plot in prepared.design.plots:
             cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
@@ -115,14 +123,49 @@ class Local(Runner):
             yield StepBackend(asking, machine)
 
 
-def _look_at_given(study: Study, notify: Callable[[str], None]) -> None:
-    """What cannot be reached is found before anything is begun."""
-    asked = study.all_factors.get("sut.given", (study.sut.given,))
+def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str]:
+    """What cannot be reached is found before anything is begun.
+
+    Returns:
+        By the address of each that of whom it speaks with, where they speak.
+    """
     cpus = max(study.all_factors.get("sut.cpus", (study.sut.cpus,)))
-    for name, machine in study.given.items():
-        if name in asked or len(study.given) == 1:
-            notify(f"looking at {' '.join(machine.words)}")
-            GivenMachines(paths.agent_binary()).look(machine.words, cpus)
+    machines, peers = GivenMachines(paths.agent_binary()), dict[str, str]()
+    peer = study.given.get(PEER)
+    asked = list(study.given_at_work.values())
+    for machine in (*asked, *filter(None, [peer])):
+        was_off = _is_started(machine, notify)
+        notify(f"looking at {' '.join(machine.words)}")
+        _look(machines, machine, 1 if machine is peer else cpus, _BOOT_S if was_off else 0.0)
+    for machine in asked if study.needs_network else ():
+        assert machine.address is not None
+        to = peer.address if peer is not None else None
+        peers[machine.address] = to or address_towards(machine.address)
+    return peers
+
+
+def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
+    """Whether it was off until now."""
+    if not machine.start or machine.domain is None:
+        return False
+    notify(f"asking libvirt for {machine.domain}")
+    was_off = libvirt.start(machine.connect, machine.domain)
+    if was_off:
+        notify(f"started {machine.domain}; it is shut down when hypertare ends")
+    return was_off
+
+
+def _look(machines: GivenMachines, machine: GivenMachine, cpus: int, patience_s: float) -> None:
+    """With patience for one that is booting, whose ssh does not listen yet."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            machines.look(machine.words, cpus, machine.address)
+            return
+        except MachineError as error:
+            if time.monotonic() > deadline or not any(one in error.what for one in _NOT_YET):
+                raise
+        time.sleep(_AGAIN_S)
 
 
 _LIMITS: dict[plan.LimitedResource, int] = {

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
+from hypertare.base import paths
 from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds.machine_kind import MachineKind
+from hypertare.machines import environment
+from hypertare.machines.asked import Asked
 from hypertare.machines.host.needs import Permissions
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
@@ -40,6 +43,11 @@ class Runner(ABC):
     @abstractmethod
     def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         """The machine as the run's summary names it."""
+
+    def versions(self, on: MachineResources, asked: Asked | None) -> dict[str, str]:
+        """Of all that has a part in the numbers; `asked` are programs that were asked before."""
+        image = next(iter(on.images.values()), None)
+        return environment.versions(paths.agent_binary(), image, asked, on.emulator)
 
     def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
         """What of the machine has to be known of all that is measured on it."""

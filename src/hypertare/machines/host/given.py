@@ -8,45 +8,30 @@ there removes when the agent is gone, whatever ended it. What an earlier run lef
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import ipaddress
 import os
 import select
 import shlex
 import signal
+import socket
 import subprocess
-import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from hypertare.base.errors import MachineError
+from hypertare.machines.reach import BRING_S, READY, Sent, argv, look, pack, refused
 from hypertare.protocol import plan
-from hypertare.runs.store import is_run
 
-SSH = "HYPERTARE_SSH"
-"""In the environment: the program that is run for `ssh`, with further options of the user's own."""
-
-_OPTIONS = (
-    *("-T", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"),
-    *("-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"),
-)
-_LOOK_S = 30.0
-_BRING_S = 600.0
 _END_S = 6.0
+_DIGITS_OF_IPV6 = 32
 _AT_ONCE = 1 << 16
 _PIPES = ("orders", "records", "messages")
 _MOST_SAID = 4096
 
-_LOOK = r"""
-umask 077
-echo arch "$(uname -m)"
-echo system "$(uname -s)"
-echo cpus "$(nproc)"
-agent="$HOME/.cache/hypertare/agent-DIGEST"
-if [ -f "$agent" ] && [ "$(sha256sum < "$agent" | cut -c1-64)" = DIGEST ] &&
-    "$agent" --version > /dev/null 2>&1; then echo agent there; fi
+_SWEEP = r"""
 for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
     [ -d "$base" ] && [ -w "$base" ] || continue
     for old in "$base"/hypertare-given-*; do
@@ -56,27 +41,12 @@ for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
     done
 done
 """
-"""What there is; and what runs left there whose shells are gone is removed."""
-
-_KEEP = r"""
-umask 077
-set -e
-cd "$HOME"
-mkdir -p .cache/hypertare
-cat > ".cache/hypertare/agent-DIGEST.$$"
-trap 'rm -f ".cache/hypertare/agent-DIGEST.$$"' EXIT
-[ "$(sha256sum < ".cache/hypertare/agent-DIGEST.$$" | cut -c1-64)" = DIGEST ]
-chmod 700 ".cache/hypertare/agent-DIGEST.$$"
-".cache/hypertare/agent-DIGEST.$$" --version > /dev/null 2>&1 || {
-    echo "no program may be run from its ~/.cache/hypertare (a file system without exec?)" >&2; exit 1
-}
-mv ".cache/hypertare/agent-DIGEST.$$" ".cache/hypertare/agent-DIGEST"
-"""
+"""What runs left there whose shells are gone is removed."""
 
 _SERVE = r"""
 mask=$(umask)
 umask 077
-agent="$HOME/.cache/hypertare/agent-DIGEST"
+agent=AGENT
 place=
 for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
     [ -d "$base" ] && [ -w "$base" ] || continue
@@ -100,17 +70,18 @@ echo READY
 """The agent's shell outlives it, to clear up. First come the work directory's files, then orders. What a
 user's own shell prints before the word is no record.
 """
-_READY = b"hypertare-ready"
 _MOST_BEFORE = 1 << 16
 
 
 class GivenMachines:
-    """Those of the benches of one run."""
+    """Those of the benches of one run. What was looked at once in this process is known: a connection takes
+    as long as all else that comes before a first trial.
+    """
+
+    _known: ClassVar[set[tuple[Path, tuple[str, ...], str | None]]] = set()
 
     def __init__(self, agent: Path) -> None:
-        self._agent = agent
-        self._digest = ""
-        self._known: set[tuple[str, ...]] = set()
+        self._agent = Sent(agent, "agent")
         self._connections: list[_Connection] = []
         self._scratch: _Scratch | None = None
 
@@ -140,56 +111,89 @@ class GivenMachines:
             self._scratch = None
 
     def _started(self, node: plan.Node, kind: plan.Given, limit_s: float) -> plan.Given:
-        self.look(kind.reach, kind.cpus)
+        if kind.reach:
+            self.look(kind.reach, kind.cpus)
         self._scratch = self._scratch or _Scratch()
         pipes = self._scratch.place / node.name
         pipes.mkdir()
         files = self._scratch.place / "files.tar"
         if node.files is not None and not files.exists():
             # Once for all machines of the bench.
-            _pack(node.files.workdir, files)
+            with files.open("wb") as packed:
+                pack(node.files.workdir, packed)
         size = files.stat().st_size if files.exists() else 0
-        script = self._of_ours(_SERVE).replace("SIZE", str(size)).replace("CPUS", str(kind.cpus))
-        connection = _Connection(kind.reach, script.replace("READY", _READY.decode()), pipes)
+        program = self._agent.place if kind.reach else shlex.quote(str(self._agent.path.resolve()))
+        script = _SERVE.replace("AGENT", program).replace("SIZE", str(size))
+        script = script.replace("CPUS", str(kind.cpus))
+        connection = _Connection(kind.reach, script.replace("READY", READY), pipes)
         self._connections.append(connection)
-        deadline = time.monotonic() + limit_s + _BRING_S
+        if node.cpus:
+            os.sched_setaffinity(connection.process.pid, node.cpus)
+        deadline = time.monotonic() + limit_s + BRING_S
         if size:
             connection.send(files, deadline)
         connection.hand_over(deadline)
         agent = plan.RunningAgent(
-            described=" ".join(kind.reach), pipes=pipes, pid=connection.process.pid
+            described=" ".join(kind.reach) or "this host", pipes=pipes, pid=connection.process.pid
         )
         return kind.model_copy(update={"agent": agent})
 
-    def look(self, reach: tuple[str, ...], cpus: int) -> None:
-        """Whether it can be reached, has so many CPUs, and our agent, which is brought where it is missing.
+    def look(self, reach: tuple[str, ...], cpus: int, address: str | None = None) -> None:
+        """Whether it can be reached, has so many CPUs and the address that packets go to, and our agent,
+        which is brought where it is missing.
 
         Raises:
             MachineError: something of that is not so; it says what to do.
         """
-        if reach in self._known:
+        if (self._agent.path, reach, address) in self._known:
             return
-        self._digest = self._digest or hashlib.sha256(self._agent.read_bytes()).hexdigest()
-        said = _asked(reach, self._of_ours(_LOOK), b"", _LOOK_S)
-        found = dict(line.partition(" ")[::2] for line in said.splitlines())
-        kind = f"{found.get('system', '?')} {found.get('arch', '?')}"
-        if kind != "Linux x86_64":
-            raise MachineError(
-                f"{' '.join(reach)}: it is {kind[:100]}, and the agent is a program for Linux x86_64.",
-                "Other systems cannot be weighed.",
-            )
-        has = found.get("cpus", "")
-        if not has.isdecimal() or int(has) < cpus:
-            raise MachineError(
-                f"{' '.join(reach)}: {cpus} CPUs are asked for (sut.cpus, --cpus), and it has {has[:20]}.",
-                "Ask for as many as every platform has.",
-            )
-        if found.get("agent") != "there":
-            _asked(reach, self._of_ours(_KEEP), self._agent.read_bytes(), _BRING_S)
-        self._known.add(reach)
+        found = look(reach, (self._agent,), cpus, _SWEEP)
+        if address is not None:
+            _has_address(reach, address, found.get("addresses", ""))
+        self._known.update((self._agent.path, reach, one) for one in (address, None))
 
-    def _of_ours(self, script: str) -> str:
-        return script.replace("DIGEST", self._digest)
+
+def _has_address(reach: tuple[str, ...], address: str, words: str) -> None:
+    """Raises:
+    MachineError: packets to that address would reach another machine.
+    """
+    own = list(dict.fromkeys(filter(None, map(_read_address, words.split()))))
+    if address in own:
+        return
+    there = [one for one in own if not ipaddress.ip_address(one).is_loopback]
+    raise MachineError(
+        f"{' '.join(reach)}: {address} is none of its addresses, which are: {', '.join(there) or 'none'}.",
+        "Give one of them. Through a port that is forwarded (NAT) no other traffic reaches it: give it a "
+        "network that this host is on.",
+    )
+
+
+def _read_address(word: str) -> str | None:
+    """As /proc/net has it: of IPv6 in 32 digits."""
+    with contextlib.suppress(ValueError):
+        if len(word) == _DIGITS_OF_IPV6:
+            return str(ipaddress.IPv6Address(int(word, 16)))
+        return str(ipaddress.ip_address(word))
+    return None
+
+
+def address_towards(address: str) -> str:
+    """This host's, on the way to another.
+
+    Raises:
+        MachineError: there is no way.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asked:
+            # Nothing is sent.
+            asked.connect((address, 9))
+            return str(asked.getsockname()[0])
+    except OSError as error:
+        raise MachineError(
+            f"There is no way from this host to {address}: {error.strerror}.",
+            "Is it the address of a network that this host is on?",
+        ) from None
 
 
 class _Connection:
@@ -208,7 +212,7 @@ class _Connection:
         self._outputs = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
         try:
             self.process = subprocess.Popen(
-                _argv(reach, script),
+                argv(reach, script) if reach else ("/bin/sh", "-c", script),
                 stdin=orders,
                 stdout=self._outputs[0],
                 stderr=self._outputs[1],
@@ -253,7 +257,7 @@ class _Connection:
         """
         seen = bytearray()
         records, messages = self._outputs
-        while not seen.endswith(_READY + b"\n"):
+        while not seen.endswith(READY.encode() + b"\n"):
             ready, _, _ = select.select((records,), (), (), 0.2)
             if ready and len(seen) < _MOST_BEFORE:
                 # One by one: what follows the word is not for us.
@@ -262,8 +266,8 @@ class _Connection:
                 os.set_blocking(messages, False)
                 with contextlib.suppress(BlockingIOError):
                     said = os.read(messages, _MOST_SAID).decode(errors="replace")
-                    raise _refused(self._reach, said)
-                raise _refused(self._reach, "its agent was not started")
+                    raise refused(self._reach, said)
+                raise refused(self._reach, "its agent was not started")
         self._close_outputs()
 
     def _close_outputs(self) -> None:
@@ -300,114 +304,3 @@ class _Scratch:
         self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(_END_S)
-
-
-def _argv(reach: Sequence[str], script: str) -> list[str]:
-    """Whatever shell the user has there, another reads the script."""
-    ssh = shlex.split(os.environ.get(SSH) or reach[0])
-    return [*ssh, *_OPTIONS, *reach[1:], f"exec /bin/sh -c {shlex.quote(script)}"]
-
-
-def _asked(reach: Sequence[str], script: str, data: bytes, limit_s: float) -> str:
-    """What a script prints there.
-
-    Raises:
-        MachineError: it could not be run, or failed.
-    """
-    try:
-        done = subprocess.run(
-            _argv(reach, script),
-            input=data,
-            capture_output=True,
-            timeout=limit_s,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise MachineError(
-            "There is no ssh here.", "Install it (Debian, root: apt-get install openssh-client)."
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise MachineError(
-            f"{' '.join(reach)}: it did not answer within {limit_s:g} s.",
-            f"Does `{' '.join(reach)}` work?",
-        ) from None
-    if done.returncode == 0:
-        return done.stdout[:_MOST_SAID].decode(errors="replace")
-    raise _refused(reach, done.stderr[-_MOST_SAID:].decode(errors="replace"))
-
-
-_HINTS = (
-    (
-        "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "its host key is not the one that is known",
-        "Is it another machine now, or is somebody between? When you know: ssh-keygen -R HOST",
-    ),
-    (
-        "Host key verification failed",
-        "its host key is not known here{keys}",
-        "If that is its key, accept it: {reach} true",
-    ),
-    (
-        "Permission denied (",
-        "it lets nobody in without a password",
-        "Bring your key there: ssh-copy-id; it must work without a question: {reach} true",
-    ),
-    (
-        "No space left on device",
-        "it has no room for what is brought there",
-        "Make room in its /dev/shm, /tmp or ~/.cache, or bring less: --workdir DIR",
-    ),
-)
-
-
-def _refused(reach: Sequence[str], said: str) -> MachineError:
-    """ssh's own words, with what to do."""
-    words = " ".join(reach)
-    for sign, what, do in _HINTS:
-        if sign in said:
-            keys = _fingerprints(reach) if "{keys}" in what else ""
-            return MachineError(f"{words}: {what.format(keys=keys)}.", do.format(reach=words))
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = "".join(
-        character for character in (lines or ["no message"])[-1] if character.isprintable()
-    )
-    return MachineError(f"{words}: {last[:300]}", f"Does `{words} true` work?")
-
-
-def _fingerprints(reach: Sequence[str]) -> str:
-    """Of the keys that it shows, for a person to compare."""
-    configured = subprocess.run(
-        [*shlex.split(os.environ.get(SSH) or reach[0]), "-G", *reach[1:]],
-        capture_output=True,
-        text=True,
-    ).stdout
-    known = dict(line.partition(" ")[::2] for line in configured.splitlines())
-    host, port = known.get("hostname", reach[-1]), known.get("port", "22")
-    keys = subprocess.run(
-        ["ssh-keyscan", "-T", "5", "-p", port, "--", host], capture_output=True, timeout=_LOOK_S
-    ).stdout
-    read = subprocess.run(["ssh-keygen", "-l", "-f", "-"], input=keys, capture_output=True).stdout
-    prints = [
-        line.split()[1] for line in read[:_MOST_SAID].decode(errors="replace").splitlines() if line
-    ]
-    shown = [one for one in prints if one.startswith("SHA256:") and one.isprintable()]
-    return f" ({', '.join(shown)})" if shown else ""
-
-
-def _pack(workdir: Path, file: Path) -> None:
-    """The work directory as a tar, without runs in it and what is no file."""
-
-    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        inside = workdir / entry.name
-        if entry.isdir() and inside != workdir and is_run(inside):
-            return None
-        return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
-
-    try:
-        with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as made:
-            made.add(workdir, ".", filter=wanted)
-    except OSError as error:
-        raise MachineError(
-            f"the work directory {workdir} cannot be packed: {error}",
-            "Choose another: --workdir DIR.",
-        ) from None

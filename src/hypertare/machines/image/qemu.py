@@ -13,12 +13,16 @@ from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+from hypertare.protocol.constants import VIRTIOFSD
 
-VERSION = 1
+VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
 _PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
-_PROGRAM = "usr/bin/qemu-system-x86_64"
+_OF_FILES = ("qemu-system-common", "libcap-ng0")
+"""virtiofsd, and what it needs beyond QEMU. Nothing more: modules of QEMU's come in the same package, whose
+libraries are many."""
+_PROGRAMS = ("usr/bin/qemu-system-x86_64", VIRTIOFSD.lstrip("/"))
 _FIRMWARE = (
     "usr/share/seabios/bios-256k.bin",
     "usr/share/qemu/pvh.bin",
@@ -48,14 +52,14 @@ class Qemu:
         return f"QEMU {self.packages[0].facts['version']}"
 
     def members(self) -> list[cpio.Member]:
-        """The program with its libraries and firmware, where it looks for them.
+        """The programs with their libraries and firmware, where it looks for them.
 
         Raises:
             MachineError: a package lacks one.
             DamagedError: a file is not what was put there.
         """
-        program = Userland(self.packages).members([_PROGRAM])
-        return [*program, cpio.directory(_FIRMWARE_DIRECTORY), *self._firmware()]
+        programs = Userland(self.packages).members(_PROGRAMS)
+        return [*programs, cpio.directory(_FIRMWARE_DIRECTORY), *self._firmware()]
 
     def _firmware(self) -> Iterator[cpio.Member]:
         for path in _FIRMWARE:
@@ -69,7 +73,8 @@ class Qemu:
 def find(cache: Cache) -> Qemu | None:
     """QEMU, where its packages were fetched before."""
     packages = fetched_all(_PACKAGES, cache)
-    return Qemu(tuple(packages)) if packages else None
+    of_files = fetched_all(_OF_FILES, cache, _nothing_more)
+    return Qemu((*packages, *of_files)) if packages and of_files else None
 
 
 def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Qemu:
@@ -78,4 +83,9 @@ def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Qemu:
     Raises:
         MachineError: it cannot be had.
     """
-    return Qemu(tuple(fetch_all(_PACKAGES, cache, progress, refresh)))
+    packages = fetch_all(_PACKAGES, cache, progress, refresh)
+    return Qemu((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, _nothing_more)))
+
+
+def _nothing_more(_: str) -> bool:
+    return False

@@ -1,16 +1,21 @@
 //! Nodes that are made and ended within a phase: how long each part of that takes, and what memory they need.
-//! All of a phase are made at once, and each part is done by all before the next one begins.
+//! All of a phase are made at once, and each part is done by all before the next one begins. What would disturb
+//! others is done by one after the other: being asked over the network, being saved and restored, ending.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use hypertare_plan::{Bench, Life, Node, Order, Phase, Record, TaskResult};
+use hypertare_plan::{Bench, Life, Node, NodeKind, Order, Phase, Record, Task, TaskResult, Values};
 
 use super::super::member::Member;
-use super::{END_LIMIT, Executor, Outcome, Stop};
+use super::phase::Begun;
+use super::power_cut::TaskSource;
+use super::{Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::probe::memory::kilobytes;
+use crate::process::machine_proc;
 use crate::values::Definition;
+use crate::vmm::backing;
 
 /// What a life reports.
 pub const VALUES: &[Definition] = &[
@@ -19,15 +24,35 @@ pub const VALUES: &[Definition] = &[
     ("kernel_s", "s", "of that until its agent began: kernel"),
     ("agent_s", "s", "of that the rest: agent, and the way of its first record"),
     ("answer_s", "s", "from the start of its process to its answer that it is set up"),
-    ("memory_bytes", "B", "memory of its process (PSS) when it has answered"),
+    ("work_s", "s", "from the start of its process to the end of its first work"),
+    ("served_s", "s", "from the start of its process to listening on the network"),
+    ("reply_s", "s", "the same, and the first round trip over the network"),
+    ("memory_bytes", "B", "memory of its process (PSS) when it has worked"),
+    ("vmm_bytes", "B", "of that what is no memory of the guest"),
+    ("fitted", "nodes", "that lived at once and answered in less than twice the time of the first"),
+    ("crowd_bytes", "B", "memory of their processes (PSS) for each of them"),
+    ("slowest", "ratio", "the time that the slowest of them took to answer to that of the first"),
     ("save_s", "s", "saving its state; while that lasts it goes on"),
     ("saved_bytes", "B", "of that state"),
     ("restore_s", "s", "from the start of a new process with that state to an answer"),
     ("stop_s", "s", "from being asked to end to the end of its process"),
+    ("restart_s", "s", "after a power cut: from the start of a new process to its answer"),
+    ("blocks", "blocks", "blocks of its disk that were looked at after the cut"),
+    ("durable_writes", "writes", "writes that fdatasync had returned for before it"),
+    ("lost_blocks", "blocks", "blocks without the last writing that fdatasync had returned for"),
+    ("newer_blocks", "blocks", "blocks with a writing that fdatasync had not returned for"),
+    ("torn_blocks", "blocks", "of these, blocks with sectors of several writings"),
 ];
+
+/// So much later than the first one is too late.
+const TOO_LATE: f64 = 2.0;
+/// Of the machine's memory is left alone when more is made.
+const KEPT_FREE: u64 = 8;
 
 /// The first member that lives for this phase, and how each of them goes.
 struct Living<'a> {
+    trial: u64,
+    phase: &'a Phase,
     first: usize,
     lives: &'a [Life],
     results: Vec<TaskResult>,
@@ -37,6 +62,10 @@ struct Living<'a> {
 impl Living<'_> {
     fn set(&mut self, place: usize, name: &str, value: f64) {
         self.results[place].values.insert(name.to_owned(), value);
+    }
+
+    fn value(&self, place: usize, name: &str) -> f64 {
+        self.results[place].values.get(name).copied().unwrap_or_default()
     }
 
     fn left(&self) -> Duration {
@@ -58,14 +87,18 @@ impl<M: Machine> Executor<M> {
         };
         let lives = phase.lives.as_slice();
         let results = lives.iter().map(result).collect();
-        let mut living = Living { first, lives, results, deadline };
-        self.needed.extend(lives.iter().map(|life| life.node.name.clone()));
+        let mut living = Living { trial, phase, first, lives, results, deadline };
         let outcome = self.carry_out_lives(&mut living);
         for mut member in self.members.drain(first..) {
             member.link.kill();
+            self.needed.remove(member.name());
         }
+        self.private.clear();
         for life in lives {
             self.needed.remove(&life.node.name);
+            if let Err(error) = self.machine.discard(&life.node.name) {
+                self.warn(&life.of, format!("a disk is left: {error:#}"));
+            }
         }
         outcome?;
         living.results.into_iter().for_each(|result| self.emit(Record::Result(result)));
@@ -77,26 +110,35 @@ impl<M: Machine> Executor<M> {
             if self.members.iter().any(|member| member.name() == life.node.name) {
                 return Err(Stop::Failed(format!("there is a node {} already", life.node.name)));
             }
-            self.begin(&life.node)?;
+            let member = self.begin(&life.node)?;
+            self.take_in(member);
         }
         self.set_up_nodes(living.first, |all, index| all.has_answered(living, index))?;
+        self.work_first(living)?;
         for place in 0..living.lives.len() {
-            if let Some(pid) = self.members[living.first + place].link.pid()
-                && let Some(bytes) = pss(pid)
-            {
-                living.set(place, "memory_bytes", bytes);
-            }
+            self.be_reached(living, place)?;
         }
         for place in 0..living.lives.len() {
-            if living.lives[place].restored {
+            self.weigh_memory(living, place);
+            self.add_others(living, place)?;
+        }
+        for place in 0..living.lives.len() {
+            let life = &living.lives[place];
+            if life.restored {
                 self.save_and_restore(living, place)?;
+            }
+            if let Some(cut) = &life.power_cut {
+                let begun = TaskSource { trial: living.trial, phase: living.phase, life };
+                let found = self.cut_power(&begun, cut, living.first + place, living.deadline)?;
+                living.results[place].values.extend(found);
             }
         }
         for place in 0..living.lives.len() {
             let index = living.first + place;
             let begun = Instant::now();
             self.members[index].order("its end", Order::End);
-            if !self.members[index].link.ended(begun + END_LIMIT) {
+            // By the wall clock a guest may have to wait for a CPU.
+            if !self.members[index].link.ended(begun + ORDER_LIMIT) {
                 let name = self.members[index].name();
                 return Err(Stop::Failed(format!("node {name} did not end when it was asked to")));
             }
@@ -105,16 +147,16 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    fn begin(&mut self, node: &Node) -> Outcome {
+    pub(super) fn begin(&mut self, node: &Node) -> Outcome<Member> {
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        let started = self.machine.start(&alone(node), 0, inbox).map_err(|error| {
+        self.needed.insert(node.name.clone());
+        let started = self.machine.start(&self.bench_of(node), 0, inbox).map_err(|error| {
             Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
         })?;
         let mut member = Member::new(id, node.clone(), started, begun);
         member.is_private = true;
-        self.take_in(member);
-        Ok(())
+        Ok(member)
     }
 
     fn has_answered(&mut self, living: &mut Living, index: usize) -> Outcome {
@@ -135,6 +177,118 @@ impl<M: Machine> Executor<M> {
         })
     }
 
+    /// The node alone, on the links of the bench.
+    fn bench_of(&self, node: &Node) -> Bench {
+        Bench {
+            name: node.name.clone(),
+            nodes: vec![node.clone()],
+            links: self.links.clone(),
+            weights: false,
+            scheduler: None,
+            driver: None,
+            sidecore: None,
+        }
+    }
+
+    /// What it does first: all of them at once.
+    fn work_first(&mut self, living: &mut Living) -> Outcome {
+        let works = living.lives.iter().filter_map(|life| life.work.as_ref()).collect::<Vec<_>>();
+        self.private.extend(works.iter().map(|task| (task.id.clone(), Values::new())));
+        let begun = self.start(living.trial, living.phase, &works);
+        self.note_when(living, begun, "work_s", Begun::runs)
+    }
+
+    /// Has it listen, and a node of the bench ask. Starting who asks is no part of its answer: it could have
+    /// waited.
+    fn be_reached(&mut self, living: &mut Living, place: usize) -> Outcome {
+        let Some(reached) = &living.lives[place].reached else { return Ok(()) };
+        let of = |task: &Task| (task.id.clone(), Values::new());
+        self.private.extend([of(&reached.answer), of(&reached.ask)]);
+        let serving = self.start(living.trial, living.phase, &[&reached.answer]);
+        self.note_when(living, serving, "served_s", Begun::starts)?;
+        let asking = self.start(living.trial, living.phase, &[&reached.ask]);
+        self.note_when(living, asking, "", Begun::runs)?;
+        let measured =
+            self.private.get(&reached.ask.id).and_then(|values| values.get("rtt_max_ns"));
+        let round_trip_s = measured.copied().ok_or_else(|| {
+            Stop::Failed(format!("task {} has measured no round trip", reached.ask.id))
+        })? / 1e9;
+        living.set(place, "reply_s", living.value(place, "served_s") + round_trip_s);
+        self.stop(&[&reached.answer], living.deadline)
+    }
+
+    /// Waits until it is so of none of these tasks any more, and notes when that was for each that lives.
+    fn note_when(
+        &mut self,
+        living: &mut Living,
+        mut tasks: Vec<Begun>,
+        value: &str,
+        is_late: fn(&Begun, &Self) -> bool,
+    ) -> Outcome {
+        while !tasks.is_empty() {
+            let in_time = self.wait(living.deadline, |all| {
+                all.failure.is_some() || tasks.iter().any(|one| !is_late(one, all))
+            })?;
+            self.check_failure()?;
+            if !in_time {
+                let names: Vec<&str> = tasks.iter().map(|one| one.task.as_str()).collect();
+                return Err(Stop::Failed(format!(
+                    "phase {} took longer than its limit of {} s: {} did not end",
+                    living.phase.name,
+                    living.phase.limit_s,
+                    names.join(", ")
+                )));
+            }
+            for one in tasks.extract_if(.., |one| !is_late(one, self)) {
+                if let Some(place) = one.index.checked_sub(living.first) {
+                    living.set(place, value, self.members[one.index].begun.elapsed().as_secs_f64());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn weigh_memory(&self, living: &mut Living, place: usize) {
+        let member = &self.members[living.first + place];
+        let Some((pid, bytes)) = member.link.pid().and_then(|pid| Some((pid, pss(pid)?))) else {
+            return;
+        };
+        living.set(place, "memory_bytes", bytes);
+        if let NodeKind::Guest(guest) = &member.node.kind
+            && let Ok(own) = backing::read(pid, guest.memory)
+        {
+            living.set(place, "vmm_bytes", bytes - own.resident as f64);
+        }
+    }
+
+    /// More like it, until one is late or the machine has no memory for another.
+    fn add_others(&mut self, living: &mut Living, place: usize) -> Outcome {
+        let Some(most) = living.lives[place].most else { return Ok(()) };
+        let like = &living.lives[place].node;
+        let first_s = living.value(place, "answer_s");
+        let (mut taken, mut slowest) = (living.value(place, "memory_bytes"), 1.0_f64);
+        let (mut count, mut fitted) = (1_u32, 1_u32);
+        while count < most && slowest < TOO_LATE && has_room(taken / f64::from(count)) {
+            count += 1;
+            let name = format!("{}-{count}", like.name);
+            let member = self.begin(&Node { name, interfaces: vec![], ..like.clone() })?;
+            self.take_in(member);
+            let mut answered_s = 0.0;
+            self.set_up_nodes(self.members.len() - 1, |all, index| {
+                answered_s = all.members[index].begun.elapsed().as_secs_f64();
+                Ok(())
+            })?;
+            slowest = slowest.max(answered_s / first_s);
+            fitted += u32::from(slowest < TOO_LATE);
+            taken +=
+                self.members.last().and_then(|one| one.link.pid()).and_then(pss).unwrap_or(0.0);
+        }
+        living.set(place, "fitted", fitted.into());
+        living.set(place, "crowd_bytes", taken / f64::from(count));
+        living.set(place, "slowest", slowest);
+        Ok(())
+    }
+
     fn save_and_restore(&mut self, living: &mut Living, place: usize) -> Outcome {
         let index = living.first + place;
         let node = &living.lives[place].node;
@@ -150,7 +304,7 @@ impl<M: Machine> Executor<M> {
         self.members[index].link.kill();
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        let started = self.machine.restore(&alone(node), 0, state, inbox);
+        let started = self.machine.restore(&self.bench_of(node), 0, state, inbox);
         let started = started.map_err(|error| failed("restored", error))?;
         self.members[index].restored(id, started.link);
         // An order that has it do nothing.
@@ -162,17 +316,17 @@ impl<M: Machine> Executor<M> {
     }
 }
 
-/// A bench of a node that nothing leads to.
-fn alone(node: &Node) -> Bench {
-    Bench {
-        name: node.name.clone(),
-        nodes: vec![node.clone()],
-        links: vec![],
-        weights: false,
-        scheduler: None,
-        driver: None,
-        sidecore: None,
-    }
+/// Whether the machine has memory for one more that takes so much of it.
+fn has_room(bytes: f64) -> bool {
+    let place = machine_proc::path().unwrap_or_else(|| "/proc".into());
+    let text = fs::read_to_string(place.join("meminfo")).unwrap_or_default();
+    let [available, total] = ["MemAvailable", "MemTotal"].map(|name| kilobytes(&text, name));
+    leaves_room(available.unwrap_or(0), total.unwrap_or(0), bytes)
+}
+
+/// In kB, the machine's.
+fn leaves_room(available: u64, total: u64, bytes: f64) -> bool {
+    available.saturating_sub(total / KEPT_FREE) as f64 * 1024.0 > bytes
 }
 
 /// Of a process, in bytes; nothing where this user may not see it.
@@ -190,6 +344,13 @@ fn resident(rollup: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_eighth_of_the_memory_is_left_alone() {
+        assert!(leaves_room(300, 800, 199.0 * 1024.0));
+        assert!(!leaves_room(300, 800, 200.0 * 1024.0));
+        assert!(!leaves_room(50, 800, 0.0) && !leaves_room(0, 0, 0.0));
+    }
 
     #[test]
     fn pages_of_hugetlb_are_memory_of_its_process() {

@@ -33,10 +33,22 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const HEARD_LATE: Duration = Duration::from_millis(100);
 
 /// A task that a node was asked to start.
-struct Begun {
-    index: usize,
-    task: String,
+pub(super) struct Begun {
+    pub(super) index: usize,
+    pub(super) task: String,
     number: u64,
+}
+
+impl Begun {
+    /// Whether its node has not said yet that it was started.
+    pub(super) fn starts<M>(&self, all: &Executor<M>) -> bool {
+        all.members[self.index].owes_number(self.number)
+    }
+
+    /// Whether it starts, or works.
+    pub(super) fn runs<M>(&self, all: &Executor<M>) -> bool {
+        self.starts(all) || all.members[self.index].runs(&self.task)
+    }
 }
 
 type Outsides = Vec<(usize, Reading)>;
@@ -73,7 +85,7 @@ impl<M: Machine> Executor<M> {
     // -- tasks ------------------------------------------------------------------------------------
 
     /// Starts background tasks that need nothing of each other.
-    fn get_ready(
+    pub(super) fn get_ready(
         &mut self,
         trial: u64,
         phase: &Phase,
@@ -81,25 +93,28 @@ impl<M: Machine> Executor<M> {
         deadline: Instant,
     ) -> Outcome {
         let begun = self.start(trial, phase, tasks);
-        let is_late = |all: &Self, one: &Begun| all.members[one.index].owes_number(one.number);
-        self.settle(phase, deadline, (&begun, "start"), is_late)
+        self.settle(phase, deadline, (&begun, "start"), |all, one| one.starts(all))
     }
 
     /// Has the foreground tasks work, and waits for the ends of their work.
-    fn work(&mut self, trial: u64, phase: &Phase, tasks: &[&Task], deadline: Instant) -> Outcome {
+    pub(super) fn work(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        tasks: &[&Task],
+        deadline: Instant,
+    ) -> Outcome {
         let (prepared, others): (Vec<_>, Vec<_>) =
             tasks.iter().partition(|task| workload::prepares(&task.workload));
         let mut begun = self.start(trial, phase, &others);
         begun.extend(prepared.into_iter().map(|task| self.go(task)));
         let goes_on = |task: &str| others.iter().any(|one| one.id == task);
-        let is_late = |all: &Self, one: &Begun| {
-            let member = &all.members[one.index];
-            member.owes_number(one.number) || goes_on(&one.task) && member.runs(&one.task)
-        };
-        self.settle(phase, deadline, (&begun, "end"), is_late)
+        self.settle(phase, deadline, (&begun, "end"), |all, one| {
+            one.starts(all) || goes_on(&one.task) && one.runs(all)
+        })
     }
 
-    fn start(&mut self, trial: u64, phase: &Phase, tasks: &[&Task]) -> Vec<Begun> {
+    pub(super) fn start(&mut self, trial: u64, phase: &Phase, tasks: &[&Task]) -> Vec<Begun> {
         let mut begun = Vec::new();
         for &task in tasks {
             let order = Order::Start { trial, phase: phase.name.clone(), task: task.clone() };
@@ -110,7 +125,7 @@ impl<M: Machine> Executor<M> {
         begun
     }
 
-    fn go(&mut self, task: &Task) -> Begun {
+    pub(super) fn go(&mut self, task: &Task) -> Begun {
         let index = self.index(&task.node);
         let order = Order::Go { task: task.id.clone() };
         let number = self.members[index].order(&format!("task {} to begin", task.id), order);
@@ -143,7 +158,7 @@ impl<M: Machine> Executor<M> {
     }
 
     /// Stops background tasks, all at once.
-    fn stop(&mut self, tasks: &[&Task], deadline: Instant) -> Outcome {
+    pub(super) fn stop(&mut self, tasks: &[&Task], deadline: Instant) -> Outcome {
         let asked = Instant::now();
         let mut stopping = Vec::new();
         for task in tasks.iter().rev() {
@@ -157,18 +172,14 @@ impl<M: Machine> Executor<M> {
             let number = self.members[index].order(&format!("stopping task {}", task.id), order);
             stopping.push(Begun { index, task: task.id.clone(), number });
         }
-        let runs = |all: &Self, one: &Begun| {
-            let member = &all.members[one.index];
-            member.runs(&one.task) || member.owes_number(one.number)
-        };
         let in_time = self.wait(deadline, |all| {
-            all.failure.is_some() || !stopping.iter().any(|one| runs(all, one))
+            all.failure.is_some() || !stopping.iter().any(|one| one.runs(all))
         })?;
         self.check_failure()?;
         if in_time {
             return Ok(());
         }
-        let late: Vec<&Begun> = stopping.iter().filter(|one| runs(self, one)).collect();
+        let late: Vec<&Begun> = stopping.iter().filter(|one| one.runs(self)).collect();
         Err(Stop::Failed(format!(
             "{} did not stop within {} s of being asked to{}",
             self.names(&late),

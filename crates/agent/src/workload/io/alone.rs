@@ -136,6 +136,7 @@ fn spec(arguments: &Arguments) -> Io {
         count: arguments.count,
         duration_s: arguments.time,
         seed: arguments.seed,
+        acknowledges: false,
     }
 }
 
@@ -202,6 +203,7 @@ mod tests {
             count: Some(1),
             duration_s: 1.0,
             seed: 1,
+            acknowledges: false,
         }
     }
 

@@ -10,8 +10,15 @@ use super::buffers::Buffers;
 use super::job::{Job, Kind, Next};
 use crate::workload::clock::{STOP_NS, now_ns, sleep_once};
 
-/// Works until the job has nothing more to do or `stopped`.
-pub fn work(disk: &File, block: u32, job: &mut Job, stopped: impl Fn() -> bool) -> Result<()> {
+/// Works until the job has nothing more to do or `stopped`. All writes that were begun are durable whenever
+/// `synced` is called.
+pub fn work(
+    disk: &File,
+    block: u32,
+    job: &mut Job,
+    stopped: impl Fn() -> bool,
+    synced: impl Fn(&Job),
+) -> Result<()> {
     let mut buffers = Buffers::new(1, block as usize)?;
     let mut now = now_ns();
     while !stopped() {
@@ -37,6 +44,9 @@ pub fn work(disk: &File, block: u32, job: &mut Job, stopped: impl Fn() -> bool) 
         };
         now = now_ns();
         job.ended(operation, result, buffers.block(0), now.saturating_sub(begin))?;
+        if operation.kind == Kind::Sync {
+            synced(job);
+        }
     }
     Ok(())
 }

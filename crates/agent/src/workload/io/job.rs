@@ -49,6 +49,7 @@ pub struct Part {
 }
 
 pub struct Job {
+    number: u32,
     part: Part,
     block: u64,
     seed: u64,
@@ -106,6 +107,7 @@ impl Job {
             IoPattern::Sequential => 0,
         };
         Ok(Job {
+            number,
             part,
             block: u64::from(spec.block),
             seed: spec.seed,
@@ -123,6 +125,20 @@ impl Job {
             unsynced: 0,
             done: Done::new()?,
         })
+    }
+
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Operations that were begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// How often a block of this job was written after it was filled.
+    pub fn generation(&self, number: u64) -> u32 {
+        self.generations[self.index(number)] & !BUSY
     }
 
     /// Time runs from now.
@@ -259,6 +275,7 @@ mod tests {
             count: None,
             duration_s: 1.0,
             seed: 5,
+            acknowledges: false,
         }
     }
 

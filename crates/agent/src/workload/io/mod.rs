@@ -10,6 +10,7 @@ mod buffers;
 mod calls;
 mod job;
 mod ring;
+mod verify;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use blocks::{Label, SECTOR};
-use hypertare_plan::{Io, IoEngine, IoFill};
+use hypertare_plan::{DurableWrites, Io, IoEngine, IoFill, IoPattern};
 use rustix::fs::{OFlags, fdatasync};
 use rustix::io::Errno;
 
@@ -36,6 +37,7 @@ use ring::Ring;
 const FILLED_AT_ONCE: u64 = 256 << 10;
 const MOST_DEPTH: u32 = 4096;
 const MOST_JOBS: u32 = 256;
+const MOST_S: f64 = 86_400.0;
 
 const VALUES: &[Definition] = &[
     ("elapsed_s", "s", "time over which was counted"),
@@ -46,6 +48,7 @@ const VALUES: &[Definition] = &[
     ("bytes", "B", "bytes that were read and written"),
     ("user_s", "s", "CPU time of the task in user mode"),
     ("system_s", "s", "CPU time of the task in its kernel"),
+    ("switches", "switches", "context switches of the task, by waiting and by preemption"),
     ("read_min_ns", "ns", "least latency of a read"),
     ("read_mean_ns", "ns", "mean latency of the reads"),
     ("read_p50_ns", "ns", "median latency of the reads"),
@@ -162,9 +165,13 @@ fn check(spec: &Io) -> Result<()> {
         spec.rate
     );
     ensure!(
-        spec.duration_s > 0.0 && spec.duration_s <= 86_400.0,
-        "duration_s is {}: it must be above 0 and at most 86400 seconds",
+        spec.duration_s > 0.0 && spec.duration_s <= MOST_S,
+        "duration_s is {}: it must be above 0 and at most {MOST_S} seconds",
         spec.duration_s
+    );
+    ensure!(
+        !spec.acknowledges || spec.engine == IoEngine::Pread && spec.read_share == 0.0,
+        "acknowledges is for work that only writes, by the engine pread"
     );
     Ok(())
 }
@@ -187,7 +194,8 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
     outcome
         .set("elapsed_s", elapsed_s)
         .set("user_s", used.user_s())
-        .set("system_s", used.system_s());
+        .set("system_s", used.system_s())
+        .set("switches", used.switches() as f64);
     Ok(outcome)
 }
 
@@ -226,8 +234,30 @@ fn fill(spec: &IoFill, disk: &File, context: &Context) -> Result<()> {
     fdatasync(disk).context("what was written before the time that counts cannot be made durable")
 }
 
+/// Work that acknowledges, until it is ended.
+pub fn acknowledged(writes: &DurableWrites) -> Io {
+    let &DurableWrites { block, span, jobs, sync_every, direct, seed } = writes;
+    Io {
+        pattern: IoPattern::Random,
+        engine: IoEngine::Pread,
+        block,
+        span,
+        start: 0,
+        depth: 1,
+        jobs,
+        read_share: 0.0,
+        direct,
+        sync_every: Some(sync_every),
+        rate: None,
+        count: None,
+        duration_s: MOST_S,
+        seed,
+        acknowledges: true,
+    }
+}
+
 /// What fills the blocks of this work.
-fn filling(spec: &Io) -> IoFill {
+pub fn filling(spec: &Io) -> IoFill {
     let &Io { block, span, start, direct, seed, .. } = spec;
     IoFill { block, span, start, direct, seed }
 }
@@ -237,12 +267,17 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
     let stopped = || context.stopped() || failed.load(Ordering::Relaxed);
     let begin = now_ns();
     jobs.iter_mut().for_each(|job| job.begin(begin, from_seconds(spec.duration_s)));
+    let synced = |job: &Job| {
+        if spec.acknowledges {
+            acknowledge(job, to_seconds(now_ns() - begin), context);
+        }
+    };
     let one = |job: &mut Job| {
         let worked = match spec.engine {
             IoEngine::IoUring => {
                 Ring::new(disk, spec.depth, spec.block).and_then(|ring| ring.work(job, stopped))
             }
-            IoEngine::Pread => calls::work(disk, spec.block, job, stopped),
+            IoEngine::Pread => calls::work(disk, spec.block, job, stopped, synced),
         };
         failed.fetch_or(worked.is_err(), Ordering::Relaxed);
         worked
@@ -260,6 +295,12 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
             .fold(Ok(()), Result::and)
     })
     .map_err(|error| anyhow!("{error:#}"))
+}
+
+/// Says how many writes of a job are durable.
+fn acknowledge(job: &Job, after_s: f64, context: &Context) {
+    let values = [("job", f64::from(job.number())), ("durable", job.begun() as f64)];
+    context.interval(0.0, after_s, values.map(|(name, value)| (name.to_owned(), value)).into());
 }
 
 fn outcome(done: &Done, block: u32) -> Outcome {
@@ -284,7 +325,6 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use hypertare_plan::IoPattern;
     use tempfile::{NamedTempFile, tempfile};
 
     use super::*;
@@ -311,6 +351,7 @@ mod tests {
             count: Some(5000),
             duration_s: 30.0,
             seed: 1,
+            acknowledges: false,
         }
     }
 

@@ -1,0 +1,175 @@
+"""A lab elsewhere: benches that stand on it, one trial after the other, as on this host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypertare.base import paths
+from hypertare.base.errors import MachineError
+from hypertare.design.planner import Likeness, MachineResources
+from hypertare.engine.campaign import Campaign
+from hypertare.engine.prepare import Prepared, check_fits, kernels
+from hypertare.engine.run_options import RunOptions
+from hypertare.engine.runners.runner import Runner
+from hypertare.engine.step_backend import StepBackend
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
+from hypertare.machine_kinds import remote
+from hypertare.machines import environment
+from hypertare.machines.asked import Asked
+from hypertare.machines.host.needs import Permissions
+from hypertare.machines.reach import Sent
+from hypertare.machines.remote import RemoteHost, RemoteMachine, reached
+from hypertare.protocol.plan import Accelerator
+from hypertare.runs.machine_state import MachineState
+from hypertare.runs.store import Store
+from hypertare.study import Study
+
+if TYPE_CHECKING:
+    from hypertare.machines.image.build import Image
+
+_BUSY = 0.5
+"""Of its CPUs: a load average above it is said."""
+
+
+class Remote(Runner):
+    kind = remote.REMOTE
+
+    def resources(
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
+    ) -> MachineResources:
+        """What its agent says that it gives; images are built here and brought there."""
+        study = prepared.study
+        assert study.remote is not None
+        images = _images(study, notify)
+        notify(f"looking at {study.remote.reach}")
+        sent = {key: (Sent(one.kernel), Sent(one.initramfs)) for key, one in images.items()}
+        tried = next(iter(sent.values()), None) if _may_have_kvm(study) else None
+        files = [file for pair in sent.values() for file in pair]
+        host = reached(study.remote.words, paths.agent_binary(), files, tried, prepared.workdir)
+        check_fits(prepared.file, prepared.design, tuple(host.survey.cpus), host.survey.available)
+        _check_abilities(study, host)
+        there = {
+            key: replace(image, kernel=host.place(sent[key][0]), initramfs=host.place(sent[key][1]))
+            for key, image in images.items()
+        }
+        return MachineResources(
+            tuple(host.survey.cpus),
+            _accelerator(study, host) if images else "tcg",
+            there,
+            host.environment,
+            host.workdir if study.needs_files else None,
+            likeness=Likeness(host.survey.host_name),
+            has_vhost=host.why_not("vhost") is None,
+            elsewhere=host,
+        )
+
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
+        found = _host(on).survey
+        return MachineState(
+            kind="remote",
+            hostname=found.host_name,
+            cpu=found.processor,
+            cpus=found.online,
+            memory=found.memory,
+            kernel=found.kernel,
+            architecture=found.architecture,
+            distribution=found.distribution,
+        )
+
+    def versions(self, on: MachineResources, asked: Asked | None) -> dict[str, str]:
+        """Programs are those of that host."""
+        found = super().versions(on, asked)
+        here = {name: one for name, one in found.items() if name not in environment.OF_THE_HOST}
+        qemu = _host(on).survey.qemu
+        return here | ({"qemu": qemu} if qemu else {})
+
+    def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
+        found = _host(on).survey
+        if found.load <= _BUSY * len(found.cpus):
+            return []
+        return [
+            f"{_host(on).described} is busy: its load average was {found.load:g} before the run, with "
+            f"{len(found.cpus)} CPUs"
+        ]
+
+    def run_cells(
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
+    ) -> bool:
+        with RemoteMachine(_host(on)) as machine:
+            campaign = Campaign(
+                prepared.file, prepared.study, prepared.design, machine, store, observer, on
+            )
+            return campaign.run()
+
+    @contextmanager
+    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+        with RemoteMachine(_host(asking.on)) as machine:
+            yield StepBackend(asking, machine)
+
+
+def _host(on: MachineResources) -> RemoteHost:
+    assert isinstance(on.elsewhere, RemoteHost)
+    return on.elsewhere
+
+
+def _images(study: Study, notify: Callable[[str], None]) -> dict[tuple[str, str], Image]:
+    from hypertare.machines.image.build import build
+
+    profiles = [platform.image for platform in study.platforms if platform.image is not None]
+    return {
+        (kernel, profile): build(kernel, profile, progress=notify)
+        for kernel in kernels(study)
+        for profile in profiles
+    }
+
+
+def _asked_accelerators(study: Study) -> tuple[object, ...]:
+    return study.all_factors.get("sut.accelerator", (study.sut.accelerator,))
+
+
+def _may_have_kvm(study: Study) -> bool:
+    return set(_asked_accelerators(study)) != {"tcg"}
+
+
+def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
+    """What `auto` means there."""
+    why = host.why_not("kvm") if _may_have_kvm(study) else "it was not asked for"
+    if why is not None and "kvm" in _asked_accelerators(study):
+        raise MachineError(
+            f'{host.described}: sut.accelerator = "kvm" needs KVM, which cannot be used there: {why}',
+            "Take tcg, or another host.",
+        )
+    return "kvm" if why is None else "tcg"
+
+
+def _check_abilities(study: Study, host: RemoteHost) -> None:
+    """Raises:
+    MachineError: it lacks what the study's platforms need.
+    """
+    guests = [platform.name for platform in study.platforms if platform.uses_accelerator]
+    if not guests:
+        return
+    needed = {"qemu": "Install QEMU there (Debian, root: apt-get install qemu-system-x86)"}
+    if study.needs_network:
+        needed["tun"] = "As root there: modprobe tun"
+    datapaths = study.all_factors.get("sut.datapath", (study.sut.datapath,))
+    if "vhost" in datapaths:
+        needed["vhost"] = "As root there: modprobe vhost_net, or adduser USER kvm"
+    for ability, do in needed.items():
+        if reason := host.why_not(ability):
+            raise MachineError(
+                f"{host.described}: the platform {' and '.join(guests)} cannot be had there: {reason}",
+                f"{do}, or leave it out of sut.platforms.",
+            )
+
+
+RUNNER = Remote()

@@ -1,0 +1,14 @@
+"""`[remote]`: the host that `machine = "remote"` is, and how it is reached."""
+
+from __future__ import annotations
+
+from hypertare.base.settings import Settings
+from hypertare.study.given import Reach, reach_words
+
+
+class Remote(Settings):
+    reach: Reach
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return reach_words(self.reach)

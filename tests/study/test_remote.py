@@ -1,0 +1,83 @@
+"""A lab elsewhere: how it may be reached, and what of a study fits it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypertare.base.errors import InputError
+from hypertare.study import StudyFile
+
+TEXT = """
+name = "elsewhere"
+question = "?"
+{before}
+{remote}
+[sut]
+platforms = ["native", "{platform}"]
+{sut}
+[workloads.work]
+{workload}
+{after}
+"""
+
+
+def study(
+    before: str = 'machine = "remote"',
+    remote: str = '[remote]\nreach = "ssh lab2"',
+    platform: str = "guest",
+    sut: str = "",
+    workload: str = 'type = "burn"',
+    after: str = "",
+) -> StudyFile:
+    parts = {"before": before, "remote": remote, "platform": platform, "sut": sut}
+    return StudyFile(TEXT.format(workload=workload, after=after, **parts), "remote.toml")
+
+
+def test_benches_on_a_lab_elsewhere_are_those_of_a_host_that_is_somebodys() -> None:
+    found = study(workload='type = "stream"').study()
+    assert found.remote is not None and found.remote.words == ("ssh", "lab2")
+    assert not found.needs_files and found.machine_kind.is_sandboxed
+    assert study(workload='type = "command"\ncommand = ["true"]').study().needs_files
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"remote": ""}, r"say how it is reached, \[remote\]"),
+        ({"before": ""}, r"\[remote\] is of machine = 'remote'"),
+        ({"remote": '[remote]\nreach = "rsh lab2"'}, "is no ssh"),
+        ({"remote": '[remote]\nreach = "ssh -o ProxyCommand=x lab2"'}, "your ~/.ssh/config"),
+        ({"before": 'machine = "remote"\nclock = "virtual"'}, "has no virtual clock"),
+        ({"sut": 'paging = "shadow"'}, "those of a host elsewhere are not lent"),
+        ({"sut": 'pages = "2M"'}, "those of a host elsewhere are not lent"),
+        (
+            {"before": 'machine = "remote"\nfactors."sut.pages" = ["4K", "2M"]'},
+            "those of a host elsewhere are not lent",
+        ),
+        ({"platform": "xen"}, "needs a look at its hypervisor"),
+        ({"platform": "given", "after": '[given.a]\nreach = "ssh a"'}, "take machine = 'local'"),
+        ({"after": "[knobs]\nksm = true"}, "of a host elsewhere, which is left alone"),
+        ({"sut": 'network = "host"'}, "take machine = 'local'"),
+        ({"sut": 'disk_directory = "/tmp"'}, "the machine 'remote' sees none of those"),
+        ({"sut": 'devices = ["/dev/null"]'}, "the machine 'remote' has devices of its own"),
+        ({"sut": 'image = "debian"', "platform": "container"}, "take machine = 'local'"),
+        (
+            {
+                "workload": 'type = "stream"',
+                "after": '[bench]\ntopology = "routers"\nrouting = "ospf"',
+            },
+            "is not brought elsewhere",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_to_do(changed: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(**changed).study()
+
+
+def test_which_host_it_is_is_no_factor() -> None:
+    from hypertare.design.design import make
+
+    file = study(before='machine = "remote"\nfactors."remote.reach" = ["ssh a", "ssh b"]')
+    with pytest.raises(InputError, match="cannot be a factor"):
+        make(file.study(), 1)
