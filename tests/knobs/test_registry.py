@@ -42,10 +42,10 @@ def test_what_is_given_comes_in_the_order_of_the_registry() -> None:
     assert "busy_poll" in [kind.name for kind in knobs.given()]
 
 
-def test_the_agent_is_reported_of_the_target() -> None:
-    reported = list(MTU.reported(1400, Target("guest1", "eth0")))
+def test_the_agent_gets_the_target() -> None:
+    reported = list(MTU.for_agent(1400, Target("guest1", "eth0")))
     assert reported == [plan.Mtu(interface="eth0", bytes=1400)]
     second = Target("host", guest="guest2", rank=1)
-    weights = list(GUEST_WEIGHTS.reported((256, 128), second))
+    weights = list(GUEST_WEIGHTS.for_agent((256, 128), second))
     assert weights == [plan.SchedulerWeight(weight=128, guest="guest2")]
-    assert list(GUEST_WEIGHTS.reported((256,), second)) == []
+    assert list(GUEST_WEIGHTS.for_agent((256,), second)) == []

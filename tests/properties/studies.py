@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.protocol import test_seam
+from tests.protocol import test_protocol
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def right_studies() -> dict[str, str]:
         whole = part.startswith("name = ")
         found[f"documented-{number}"] = part if whole else f"{first}\n{part}"
     for name in ("XEN", "ROUTERS", "MERGED", "OSPF", "WIDE"):
-        found[name.lower()] = getattr(test_seam, name)
+        found[name.lower()] = getattr(test_protocol, name)
     return found
 
 

@@ -24,7 +24,7 @@ from hypertare.workloads import packets
 from tests.made_tasks import work_of
 from tests.properties.made_records import MADE, TRIAL, Made
 from tests.properties.mutations import corpus, damaged, mutated, searched
-from tests.protocol import test_seam
+from tests.protocol import test_protocol
 
 LIMIT_S = 5.0
 """Of CPU time, for what takes milliseconds."""
@@ -63,7 +63,7 @@ def lines_of(number: int) -> list[Any]:
 @cache
 def all_lines() -> list[Any]:
     """Records of every type."""
-    found = [json.loads(record.model_dump_json()) for record in test_seam.made_records()]
+    found = [json.loads(record.model_dump_json()) for record in test_protocol.made_records()]
     return found + [line for number in range(len(MADE)) for line in lines_of(number)]
 
 

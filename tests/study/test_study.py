@@ -548,11 +548,11 @@ op = "largest"
 """
 
 
-def test_a_claim_about_a_share_needs_effects_that_tell_it() -> None:
+def test_a_claim_about_a_share_needs_effects_that_cover_it() -> None:
     file(GOOD + SHARE).study()
     for right, wrong, said in (
         ("udp.rate", "udp.rat", "'workloads.udp.rat' is none of 2 or more factors"),
-        ("goodput", "cpu_per_gigabyte", "[effects] does not report cpu_per_gigabyte"),
+        ("goodput", "cpu_per_gigabyte", "[effects] does not cover cpu_per_gigabyte"),
         ('"guest"', '"xen"', "there is no platform 'xen'"),
     ):
         assert said in complaint(GOOD + SHARE.replace(right, wrong))

@@ -1,7 +1,7 @@
 """What a probe is: who is asked, and which responses are made of what it counts.
 
 Each has one file beside this one, and stands in `registry.py`. Its values are named in `VALUES` of
-`crates/agent/src/probe/NAME.rs`; `tests/protocol/test_seam.py` holds the two together.
+`crates/agent/src/probe/NAME.rs`; `tests/protocol/test_protocol.py` holds the two together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is measured of a trial: of its tasks by the kind of its workload, and of its nodes' counters. Pure.
 
-Values of tasks are named in `VALUES` of the agent's workloads; `tests/protocol/test_seam.py` holds the two
-together.
+Values of tasks are named in `VALUES` of the agent's workloads; `tests/protocol/test_protocol.py` holds the
+two together.
 """
 
 from __future__ import annotations

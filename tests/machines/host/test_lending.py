@@ -258,7 +258,7 @@ def test_a_guardian_that_cannot_go_on_puts_back_and_says_why(
         raise RuntimeError("the pipe broke")
 
     said: list[guardian.Answer] = []
-    monkeypatch.setattr(guardian, "_tell", said.append)
+    monkeypatch.setattr(guardian, "_answer", said.append)
     monkeypatch.setattr(guardian, "_ENDING", ())
     monkeypatch.setattr(sys, "stdin", asked())
     with journal.held(made.host):
