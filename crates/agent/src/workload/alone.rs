@@ -1,4 +1,4 @@
-//! What a workload needs that is run without a plan: a stop by signals, probe_context, and its record.
+//! What a workload needs that is run without a plan: a stop by signals, a context, and its record.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{Context, Outcome};
 pub use crate::alone::stop_by_signal;
 use crate::emit::Emitter;
 
-/// ProbeContext of a workload without a plan; warnings go to standard error.
+/// ProgramEnvironment of a workload without a plan; warnings go to standard error.
 pub fn context(
     task: &str,
     stop: Arc<AtomicBool>,

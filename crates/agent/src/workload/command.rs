@@ -93,10 +93,10 @@ fn leaving_nothing(work: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
 }
 
 fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
-    let probe_context = ProbeContext::new(&spec.env, spec.cwd.as_deref())?;
+    let environment = ProgramEnvironment::new(&spec.env, spec.cwd.as_deref())?;
     if let Some(prepare) = &spec.prepare {
         let shell = ["/bin/sh", "-c", prepare].map(str::to_owned);
-        probe_context
+        environment
             .execute(&shell, &Given::default(), context, |_| ())
             .and_then(Ended::check)
             .context("prepare command failed")?;
@@ -104,7 +104,7 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     // Looked for only now: the program may be what was prepared.
     let given = Given { input: spec.input.as_deref(), tty: spec.tty };
     let before = syncs::seen();
-    let ended = probe_context.execute(&spec.argv, &given, context, |_| context.ready())?;
+    let ended = environment.execute(&spec.argv, &given, context, |_| context.ready())?;
     let mut outcome = ended.check()?.outcome();
     if let (Some(before), Some(after)) = (before, syncs::seen()) {
         outcome.set("syncs", (after - before) as f64);
@@ -120,14 +120,14 @@ struct Given<'a> {
 }
 
 /// What every program of a task finds around itself.
-struct ProbeContext {
+struct ProgramEnvironment {
     environment: Vec<CString>,
     path: String,
     /// Absolute, so that it means the same before and after changing to it.
     cwd: PathBuf,
 }
 
-impl ProbeContext {
+impl ProgramEnvironment {
     fn new(given: &BTreeMap<String, String>, cwd: Option<&Path>) -> Result<Self> {
         let mut env: BTreeMap<&str, &str> = BTreeMap::from([("PATH", DEFAULT_PATH)]);
         env.extend(given.iter().map(|(name, value)| (name.as_str(), value.as_str())));
@@ -143,7 +143,7 @@ impl ProbeContext {
         if !cwd.is_dir() {
             bail!("the directory {} to run in does not exist", cwd.display());
         }
-        Ok(ProbeContext { environment, path: env["PATH"].to_owned(), cwd })
+        Ok(ProgramEnvironment { environment, path: env["PATH"].to_owned(), cwd })
     }
 
     /// The file that a program's name means, found before anything is measured.
@@ -360,7 +360,7 @@ impl Spawn {
     fn spawn(&self) -> std::io::Result<Pid> {
         let mut pid = 0;
         // SAFETY: the pointers end with null and point to strings that outlive the call: `self`
-        // owns the arguments, and the caller's probe_context the environment.
+        // owns the arguments, and the caller's surroundings the environment.
         let error = unsafe {
             libc::posix_spawn(
                 &raw mut pid,

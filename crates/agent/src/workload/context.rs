@@ -1,4 +1,4 @@
-//! What a workload knows of its probe_context: where its records go, and when it must stop.
+//! What a workload knows of what is around it: where its records go, and when it must stop.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -10,7 +10,7 @@ use hypertare_plan::Serve;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::listeners::Listeners;
-use super::{Ended, Given, ProbeContext, descendants, leaving_nothing};
+use super::{Ended, Given, ProgramEnvironment, descendants, leaving_nothing};
 use crate::values::Definition;
 use crate::workload::clock::{SECOND, now_ns, sleep_once, to_seconds};
 use crate::workload::{Context, Outcome, WorkloadKind};
@@ -47,10 +47,10 @@ enum First {
 /// Runs the server until it is asked to stop. One that serves once may be done before; any other end is an
 /// error.
 fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
-    let probe_context = ProbeContext::new(&spec.env, spec.cwd.as_deref())?;
+    let environment = ProgramEnvironment::new(&spec.env, spec.cwd.as_deref())?;
     let before = Listeners::now()?;
     let (first, listens_ns) = (Cell::new(First::Ends), Cell::new(0));
-    let ended = probe_context.execute(&spec.argv, &Given::default(), context, |server| {
+    let ended = environment.execute(&spec.argv, &Given::default(), context, |server| {
         let begin = now_ns();
         first.set(await_socket(server, &before, context));
         match first.get() {
