@@ -220,7 +220,7 @@ impl Job {
         let at = self.index(number);
         let before = self.generations[at];
         self.generations[at] |= BUSY;
-        let reads = u64::from(self.random.next() as u32) < self.reads_of;
+        let reads = u64::from(self.random.draw() as u32) < self.reads_of;
         let (kind, generation) = if reads {
             (Kind::Read, before)
         } else {
