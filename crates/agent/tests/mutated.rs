@@ -87,7 +87,17 @@ fn right_tasks() -> Vec<Value> {
             found.push(json!({"trial": 1, "phase": "measure", "task": task}));
         }
     }
+    found.push(json!({"trial": 1, "phase": "measure", "task": after_a_power_cut()}));
     found
+}
+
+/// What the host agent asks by itself: no plan has it.
+fn after_a_power_cut() -> Value {
+    let writes = json!({
+        "block": 4096, "span": 1 << 20, "jobs": 2, "sync_every": 8, "direct": true, "seed": 1,
+    });
+    let workload = json!({"type": "io_verify", "writes": writes, "durable": [8, 0]});
+    json!({"id": "verify", "node": "a", "background": false, "cpus": [], "workload": workload})
 }
 
 fn line(value: &Value) -> Vec<u8> {

@@ -688,6 +688,7 @@ fn a_life_that_fails_fails_its_trial_and_nothing_is_left_of_it() {
 fn power_cut(id: u64, name: &str) -> Trial {
     let mut trial = lives(id, &[name]);
     let life = &mut trial.phases[0].lives[0];
+    life.work = None;
     life.node.disk =
         Some(Disk { bytes: 1 << 20, directory: None, is_file: false, write_cache: true });
     let writes =
