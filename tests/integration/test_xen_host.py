@@ -20,7 +20,7 @@ from hypertare.design.profiles import DOMAIN, GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.engine.prepare import prepare
 from hypertare.engine.session import carry_out
 from hypertare.engine.trial_recorder import Observer
-from hypertare.machines import local
+from hypertare.machines import steps
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.local import LocalMachine
 from hypertare.machines.steps import AgentError
@@ -63,7 +63,7 @@ min_boots = 1
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits are for machines that are not emulated on a host that has other things to do."""
     for limit in ("_TEARDOWN_LIMIT_S", "_ANSWER_MARGIN_S", "_END_LIMIT_S"):
-        monkeypatch.setattr(local, limit, 60.0)
+        monkeypatch.setattr(steps, limit, 60.0)
 
 
 @pytest.fixture(scope="module")
