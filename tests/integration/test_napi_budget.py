@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,9 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     summary = json.loads((folder / "summary.json").read_text())
     judged = {claim["text"]: claim["judgement"] for claim in summary["claims"]}
-    assert judged["Weight 1 loses packets that weight 60 delivers"] == "holds"
+    # At the capacity a boot of weight 1 loses nearly half or nothing: of three boots one may lose nothing.
+    assert judged["Weight 1 loses packets that weight 60 delivers"] in ("holds", "undecided")
+    assert loss(summary, 1) > 0.1 and loss(summary, 60) == 0
     assert judged["With a small receive buffer UDP is lost in the socket"] == "holds"
     assert judged["... and not in the driver"] == "holds"
     assert judged["With a large receive buffer nothing is lost in the socket"] == "holds"
@@ -55,6 +58,19 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
     assert kinds[60, "8M"]["peak"] > 1.5 * kinds[1, "8M"]["peak"]
     assert kinds[1, "8M"]["unit"] == "b/s (virtual)"
     assert "Packets per poll" in (folder / "report.html").read_text()
+
+
+def loss(summary: dict[str, Any], weight: int) -> float:
+    """Of what is offered at the capacity, with the large buffer."""
+    (found,) = (
+        one["estimate"]
+        for one in summary["estimates"]
+        if (one["response"], one["cell"]["workload"]) == ("loss", "load")
+        and one["cell"]["knobs.napi_weight"] == weight
+        and one["cell"]["workloads.load.rate"] == "100 % of capacity"
+        and one["cell"]["workloads.load.socket_buffer"] == "8M"
+    )
+    return float(found)
 
 
 COST = """
