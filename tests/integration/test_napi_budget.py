@@ -50,8 +50,8 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
         (curve["cell"]["knobs.napi_weight"], curve["cell"]["workloads.load.socket_buffer"]): curve
         for curve in summary["curves"]
     }
-    # Three boots: which of these an interval still allows follows from the host's kernel and QEMU.
-    assert kinds[1, "8M"]["kind"] in ("levels off", "undecided")
+    # Three boots: which of these an interval still allows follows from kernel, QEMU and agent.
+    assert kinds[1, "8M"]["kind"] in ("levels off", "livelock", "undecided")
     assert kinds[60, "8M"]["kind"] in ("levels off", "keeps up", "undecided")
     assert kinds[1, "8M"]["last"] < 0.95 * kinds[1, "8M"]["peak"]
     assert kinds[60, "8M"]["last"] > 0.9 * kinds[60, "8M"]["peak"]
