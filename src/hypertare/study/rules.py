@@ -106,7 +106,7 @@ def frames_fit_the_nics(study: Study) -> None:
     own = any(has_own(platform, "sut.nic") for platform in study.platforms)
     if not study.needs_network or not (own or study.machine_kind.boots_whole_pcs):
         return
-    for nic in study.all_factors.get("sut.nic", (study.sut.nic,)):
+    for nic in study.levels("sut.nic"):
         most = MOST_OF_NIC.get(nic)
         if most is not None and study.largest_mtu > most:
             raise ValueError(
@@ -159,7 +159,7 @@ def remote_machines_fit(study: Study) -> None:
             "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
         )
     for key, lent in (("paging", None), ("pages", "2M")):
-        asked = study.all_factors.get(f"sut.{key}", (getattr(study.sut, key),))
+        asked = study.levels(f"sut.{key}")
         if any(level == lent if lent else level is not None for level in asked):
             raise ValueError(
                 f"sut.{key} needs settings of the host, and those of a host elsewhere are not lent: leave "
@@ -193,7 +193,7 @@ def given_machines_fit(study: Study) -> None:
             f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
             "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
         )
-    levels = study.all_factors.get("sut.given", (study.sut.given,))
+    levels = study.levels("sut.given")
     if len(study.given_under_test) > 1 and levels == (None,):
         raise ValueError(
             f"there are several machines in [given], {', '.join(study.given_under_test)}: name the one in "

@@ -143,7 +143,7 @@ class Study(AnalysisTables):
     @property
     def given_at_work(self) -> dict[str, GivenMachine]:
         """Those of them that any cell is about."""
-        asked = self.all_factors.get("sut.given", (self.sut.given,))
+        asked = self.levels("sut.given")
         there = self.given_under_test
         return {name: one for name, one in there.items() if name in asked or len(there) == 1}
 
@@ -170,6 +170,22 @@ class Study(AnalysisTables):
                 found[path] = (*known, *(level for level in levels if level not in known))
         return found
 
+    def levels(self, path: str) -> tuple[Any, ...]:
+        """What a setting of a table (`sut.cpus`) is in any cell: its factor's levels, of the setting's type,
+        else what stands there. What is no level of it is said where the cell is made.
+        """
+        asked = self.all_factors.get(path)
+        if asked is None:
+            return (self.setting(path),)
+        table, _, key = path.partition(".")
+        settings = self.setting(table)
+        beside = {name: getattr(settings, name) for name in settings.model_fields_set}
+        found: list[Any] = []
+        for level in asked:
+            with suppress(ValidationError):
+                found.append(getattr(settings.model_validate({**beside, key: level}), key))
+        return tuple(found) or (self.setting(path),)
+
     def setting(self, path: str) -> Any:
         """What stands at a dotted path; none where nothing does."""
         found: Any = self
@@ -180,7 +196,7 @@ class Study(AnalysisTables):
     @property
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
-        most: int = max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+        most: int = max(self.sut.guests, *self.levels(GUESTS))
         return most
 
     @property
@@ -193,14 +209,14 @@ class Study(AnalysisTables):
     @property
     def speaks_ospf(self) -> bool:
         """Whether any router may have a routing daemon."""
-        levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
+        levels = (self.bench.routing, *self.levels("bench.routing"))
         return any("ospf" in level for level in levels)
 
     @property
     def has_line(self) -> bool:
         """Whether the line to the peers has a limited rate in any cell."""
-        levels = (self.bench.line_rate, *self.factors.get("bench.line_rate", ()))
-        return any(level not in (None, "none") for level in levels)
+        levels = (self.bench.line_rate, *self.levels("bench.line_rate"))
+        return any(level is not None for level in levels)
 
     @property
     def routed(self) -> bool:
@@ -234,7 +250,7 @@ class Study(AnalysisTables):
 
     def files_by(self, kind: FileSharing) -> bool:
         """Whether a guest works on a file by this in some cell."""
-        return kind in (self.sut.files, *self.all_factors.get("sut.files", ()))
+        return kind in (self.sut.files, *self.levels("sut.files"))
 
     @property
     def nodes_beside(self) -> int:

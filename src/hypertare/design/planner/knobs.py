@@ -157,7 +157,7 @@ def _shared_sidecore(study: Study, on: MachineResources) -> list[str]:
     """A core that polls needs a CPU that nobody else has: beside the guests' and the peers'. An emulated
     machine has it.
     """
-    asked = study.all_factors.get(OF_DATAPATH, (study.sut.datapath,))
+    asked = study.levels(OF_DATAPATH)
     needed = study.sut.cpus + BESIDE_GUESTS
     if "sidecore" not in asked or not study.machine_kind.is_sandboxed or len(on.cpus) >= needed:
         return []

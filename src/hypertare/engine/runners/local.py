@@ -129,7 +129,7 @@ def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str
     Returns:
         By the address of each that of whom it speaks with, where they speak.
     """
-    cpus = max(study.all_factors.get("sut.cpus", (study.sut.cpus,)))
+    cpus = max(study.levels("sut.cpus"))
     machines, peers = GivenMachines(paths.agent_binary()), dict[str, str]()
     peer = study.given.get(PEER)
     asked = list(study.given_at_work.values())

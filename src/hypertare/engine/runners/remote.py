@@ -133,7 +133,7 @@ def _images(study: Study, notify: Callable[[str], None]) -> dict[tuple[str, str]
 
 
 def _asked_accelerators(study: Study) -> tuple[object, ...]:
-    return study.all_factors.get("sut.accelerator", (study.sut.accelerator,))
+    return study.levels("sut.accelerator")
 
 
 def _may_have_kvm(study: Study) -> bool:
@@ -161,7 +161,7 @@ def _check_abilities(study: Study, host: RemoteHost) -> None:
     needed = {"qemu": "Install QEMU there (Debian, root: apt-get install qemu-system-x86)"}
     if study.needs_network:
         needed["tun"] = "As root there: modprobe tun"
-    datapaths = study.all_factors.get("sut.datapath", (study.sut.datapath,))
+    datapaths = study.levels("sut.datapath")
     if "vhost" in datapaths:
         needed["vhost"] = "As root there: modprobe vhost_net, or adduser USER kvm"
     for ability, do in needed.items():
