@@ -52,6 +52,18 @@ def test_what_cannot_be_asked(tmp_path: Path, words: tuple[str, ...], said: str)
     assert "Traceback" not in reported
 
 
+def test_without_the_libraries_of_the_search_it_is_said_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['optuna'] = None\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))
+    status, said = ask(tmp_path, "tune", "tcp-knobs", "--dry-run")
+    assert status == 2 and "pip install 'hypertare[tune]'" in said, said
+
+
 def test_a_figure_of_its_own_is_what_is_gained(tmp_path: Path) -> None:
     words = ("--value", "ops: ([0-9]+)", "--higher-is-better", "--", "echo", "ops: 3")
     status, said = ask(tmp_path, "tune", *words)

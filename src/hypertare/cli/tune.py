@@ -167,6 +167,7 @@ def tune(
     hypertare tune --resume --out hypertare-runs/tcp-knobs-tune-20260101-120000
     """
     from hypertare.base import paths
+    from hypertare.base.extras import check_extra
     from hypertare.cli import tune_over
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
@@ -181,6 +182,8 @@ def tune(
     from hypertare.tune import FILE_NAME
     from hypertare.tune import over as sweeps
     from hypertare.tune import session as tuning
+
+    check_extra("tune", "hypertare tune")
 
     def go_over(sweep: Sweep, folder: Path | None) -> None:
         first = sweep.parts[0].prepared.run

@@ -25,6 +25,7 @@ import zstandard
 
 from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
+from hypertare.base.extras import check_extra
 from hypertare.machines.cluster.checks import Checks
 from hypertare.machines.cluster.order import PACKAGES, PART, Answer, Order, Worker, versions
 from hypertare.machines.emulated import first_difference
@@ -66,13 +67,9 @@ def connected(address: str, notify: Callable[[str], None]) -> Iterator[Cluster]:
         InputError: Dask's `distributed` is not installed.
         MachineError: nothing answers there, or something that is no scheduler of the same version.
     """
-    try:
-        import distributed
-    except ImportError:
-        raise InputError(
-            "--cluster needs Dask's `distributed`, which is not installed beside hypertare.",
-            "pip install 'hypertare[cluster]'",
-        ) from None
+    check_extra("cluster", "--cluster")
+    import distributed
+
     for name in ("distributed", "tornado", "asyncio"):
         # All that they log is an error that is raised here as well.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
