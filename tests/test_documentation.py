@@ -8,24 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
-from hypertare import study
-from hypertare.analyses.registry import KINDS as ANALYSES
-from hypertare.knobs.registry import Knobs
 from hypertare.study import StudyFile
-from hypertare.study.bill import BillSettings
-from hypertare.study.claims import Claim
-from hypertare.study.effects import EffectsSettings
-from hypertare.study.given import GivenMachine
-from hypertare.study.plots import Plot
-from hypertare.study.predictability import PredictabilitySettings
-from hypertare.study.published import PublishedFile
-from hypertare.study.remote import Remote
-from hypertare.study.search import SearchSettings
-from hypertare.study.tune import TuneSettings
-from hypertare.study.walk import WalkSettings
-from hypertare.workloads.registry import KINDS
+from tests.study_files import PAGE, TABLES, renewed, section
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -36,73 +21,17 @@ PAGES = sorted(
         *(ROOT / "docs").glob("*.md"),
     ]
 )
-PAGE = ROOT / "docs" / "study-files.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
-SECTIONS: dict[str, type[BaseModel]] = {
-    "Top level": study.Study,
-    "`[sut]`": study.Sut,
-    "`[given]`": GivenMachine,
-    "`[remote]`": Remote,
-    "`[emulated]`": study.Emulated,
-    "`[bench]`": study.BenchSettings,
-    **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
-    "`[knobs]`": Knobs,
-    "`[design]`": study.DesignSettings,
-    "`[search]`": SearchSettings,
-    "`[tune]`": TuneSettings,
-    "`[walk]`": WalkSettings,
-    "`[[published]]`": PublishedFile,
-    "`[predictability]`": PredictabilitySettings,
-    "`[effects]`": EffectsSettings,
-    **{f"`[{name}]`": kind.settings for name, kind in ANALYSES.items()},
-    "`[bill]`": BillSettings,
-    "`[[claims]]`": Claim,
-    "`[[plots]]`": Plot,
-}
-TABLES = {
-    *(
-        "sut",
-        "given",
-        "remote",
-        "emulated",
-        "bench",
-        "workloads",
-        "knobs",
-        "factors",
-        "design",
-        "search",
-    ),
-    *("tune", "walk", "published", "predictability", "effects", "bill", *ANALYSES),
-    *("claims", "plots", "quick"),
-}
-"""Keys of the top level that are sections of their own."""
 
-
-def section(title: str) -> str:
-    """The text under a heading that begins so, up to the next heading of any level."""
-    found = re.search(rf"^#+ {re.escape(title)}.*?$(.*?)(?=^#|\Z)", TEXT, re.DOTALL | re.MULTILINE)
-    assert found, f"{PAGE.name} has no section {title}"
-    return found[1]
-
-
-def keys(title: str) -> set[str]:
-    """What stands in the first column of a section's table."""
-    cells = re.findall(r"^\| (`.*?) \|", section(title), re.MULTILINE)
-    return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
-
-
-@pytest.mark.parametrize("title", SECTIONS)
-def test_every_key_is_documented_and_no_other(title: str) -> None:
-    known = set(SECTIONS[title].model_fields)
-    if SECTIONS[title] is study.Study:
-        known -= TABLES
-    assert keys(title) == known - {"type"}
+def test_the_tables_are_as_the_code_has_them() -> None:
+    """`python -m tests.study_files` writes them anew."""
+    assert renewed(TEXT) == TEXT
 
 
 @pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "published", "claims", "plots"}))
 def test_every_table_has_its_section(name: str) -> None:
-    assert section(f"`[{name}]`").strip()
+    assert section(TEXT, f"`[{name}]`")[1].strip()
 
 
 def test_the_examples_are_valid() -> None:

@@ -20,6 +20,7 @@ _NOTE = (
 
 class JitterSettings(Settings):
     workloads: tuple[str, ...] = ()
+    """Default: all that can."""
 
 
 class Jitter(Analysis[JitterSettings]):

@@ -63,25 +63,65 @@ class Knobs(Settings):
     """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
 
     mtu: MtuBytes | None = None
+    """Of both ends, as `bench.mtu`."""
     offloads: dict[str, bool] = {}
+    """`{ tso = false, gro = false }`, both ends, and off on [the ports of bridges
+    between](xen.md#offloads-on-the-way).
+    """
     socket_buffers: Annotated[Size, Field(ge=1)] | None = None
+    """Default and largest socket buffer, both ends."""
     sysctls: dict[SysctlName, SysctlValue] = {}
+    """Any setting of the network by its name, with slashes: `{"net/ipv4/tcp_notsent_lowat" = 16384}`; as a
+    factor `"knobs.sysctls.net/ipv4/tcp_notsent_lowat"`. What the kernel has once for all namespaces is
+    refused by the agent, but in guests.
+    """
     interrupt_cpus: Cpus | None = None
+    """CPUs that serve the interface's interrupts (system under test): a list as `receiver_cpus`."""
     receive_steering: Cpus | None = None
+    """CPUs of receive packet steering (system under test): a list as `receiver_cpus`."""
     napi_weight: PollWeight | None = None
+    """Packets of one poll of the NIC (system under test)."""
     napi_budget: NapiBudgetSettings | None = None
+    """Of one softirq: `{ packets = 300 }`, also `microseconds` (net.core.netdev_budget,
+    netdev_budget_usecs).
+    """
     dev_weight: BacklogWeight | None = None
+    """Packets of one poll of the CPU's backlog."""
     ring_sizes: RingSettings | None = None
+    """Descriptors of the NIC's rings, as `ethtool -G`: `{ rx = 1024, tx = 1024 }`."""
     interrupt_coalescing: CoalescingSettings | None = None
+    """As in ethtool(8): `{ rx_usecs = 50 }`, also `rx_frames`, `tx_usecs`, `tx_frames`, `adaptive_rx`.
+    """
     busy_poll: Count | None = None
+    """How long a reader polls the NIC before it sleeps, in µs (net.core.busy_poll, busy_read)."""
     defer_hard_irqs: DeferSettings | None = None
+    """`{ polls = 2, flush_timeout_ns = 20000 }`: the interrupt is on again after so many empty polls, or
+    so long.
+    """
     thp: ThpSettings | None = None
+    """Transparent huge pages of the kernel that the work runs on: `"always"`, `"madvise"`, `"never"`, or
+    `{ enabled = "always", defrag = "madvise", scan_sleep_ms = 100 }`.
+    """
     host_thp: ThpSettings | None = None
+    """The same of the machine below a guest."""
     ksm: KsmSettings | None = None
+    """Same-page merging below a guest: `true`, `false`, or `{ run = true, pages_to_scan = 1000, sleep_ms =
+    20 }`. Off takes merged pages apart.
+    """
     halt_poll_ns: HaltPoll | None = None
+    """How long KVM below a guest polls for a halted virtual CPU's wake-up at most, in ns."""
     traffic_classes: TrafficClassSettings | None = None
+    """Of what Xen's driver domain sends for its guests (emulated): `{ rate = "7.6 Mb/s" }` on the wire,
+    below the line's, shared by the packets with the mark `dscp` (46) and all others. `scheme`: `priority`,
+    the marked go first; `share`, they have that `share` (50 %) in any case; `none`, one class. HTB's
+    classes, each may use what the other leaves.
+    """
     driver_weight: Weight | None = None
+    """Of the driver domain in Xen's scheduler, normally 256; for guests of this host of [what moves their
+    packets](routers.md#the-driver-domain-of-this-host).
+    """
     guest_weights: tuple[Weight, ...] | None = None
+    """Of guests in Xen's scheduler, normally 256: a list in their order."""
 
     def level(self, kind: KnobKind[Any]) -> Any:
         """What the study says of it; none where it is left as it is."""

@@ -47,8 +47,11 @@ class BillSettings(Settings):
     """
 
     workload: str
+    """Whose cost."""
     response: str
+    """Which cost."""
     items: Annotated[tuple[BillItem, ...], Field(min_length=1)]
+    """A list of what it is made of."""
 
     def problem(self, responses: _Responses, factors: Mapping[str, Collection[str]]) -> str | None:
         """What it asks for and the study has not; responses and factors by workload."""

@@ -51,62 +51,63 @@ _NO_FACTORS = ("workload", "platform", "guest")
 class Claim(Settings):
     """An expectation about one response of one platform, in every cell that `where` fits.
 
-    `measure` is what is bounded:
-    - `cost`: of the platform against the baseline, a share;
-    - `value`: the response itself, in its unit;
-    - `difference`: platform less baseline, in the response's unit;
-    - `ratio`: platform over baseline;
-    - `efficiency`: the same the way round in which more is better: 1 loses nothing;
-    - `correlation`: Pearson's of the response with the response `with_response`, over the cells that
-      `where` fits, by their means;
-    - `share`: the total share that `factor` has of what differs between the platform's cells, as the
-      report's effects give it; with the op `largest`, and no `value`, whether that is more than each
-      other factor has;
-    - `error`: of what the `law` predicted, predicted / measured - 1, for every number of guests that its
-      fit had not seen and `where` fits.
-
-    With `guest` the response is that of one guest, by its number, of several that work at once. With
-    `against_response` it is compared with another response of the same cell. With `against`, levels that
-    differ in a second cell (`platform` and `guest` may be among them), the first cell's is compared with
-    the second's: the difference of the costs, the efficiencies or the values, or the ratio of the
-    values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
-    and `below`, two for `within`.
-
-    With `over` it is about one figure over all the cells that `where` fits: their mean (geometric for
-    ratios, efficiencies and costs), or the least or the most of them, with an interval that knows that
-    the cell was chosen.
-
-    With `accelerator` it is about guests that run under it, with `least_cpus` about machines with so many
-    CPUs or more, and judged of no others. `differs` says which
-    published conditions a run of the study does not have, so that what is found says nothing of what was
-    published: it is then reported and not judged, in all of its cells or in those that `differs_where`
-    fits.
-
-    The response `loss_free_rate` is what the study's searches found, with the goal as the level
-    `search.loss`.
+    With `against` the first cell's figure is compared with the second's: the difference of the costs, the
+    efficiencies or the values, or the ratio of the values. What `over` finds has an interval that knows
+    that the cell was chosen. The response `loss_free_rate` is what the study's searches found, with the
+    goal as the level `search.loss`.
     """
 
     text: str
+    """The expectation."""
     response: str
+    """Which one; `loss_free_rate` is of the [searches](loss-free-rate.md#claims-about-it-and-two-runs),
+    with the level `search.loss`.
+    """
     workload: str | None = None
+    """Of which. Default: all that have the response."""
     platform: str
+    """Of which."""
     where: Levels = {}
+    """Only cells with these levels."""
     against: Levels | tuple[Levels, ...] | None = None
+    """Levels (also `platform`, `guest`) of a second cell; of a list, it must hold against each."""
     against_response: str | None = None
+    """Another response of the same cell, for `value` (the difference) or `ratio`."""
     with_response: str | None = None
+    """That a `correlation` is with."""
     guest: Annotated[int, Field(ge=1)] | None = None
+    """One guest of several, by its number, for `value` or a `ratio`."""
     law: LawName | None = None
+    """Of an `error`: `fair rate`, `driver domain CPU`, `loaded rate`, `loaded rate, guest alone`,
+    `universal scalability law`.
+    """
     measure: Literal[
         "cost", "value", "difference", "ratio", "efficiency", "correlation", "share", "error"
     ] = "cost"
+    """A fraction; `value`, in the response's unit (s, b/s, B); `difference`, platform less native, in that
+    unit; `ratio`, platform over native, with `against` first over second; `efficiency`, the ratio the way
+    round in which more is better; `correlation`, Pearson's over the cells; `share`, of `factor` with its
+    interactions, in all that differs between the platform's cells; `error`, of a `law`'s prediction.
+    """
     factor: str | None = None
+    """Of a `share`: one that [`[effects]`](#effects-which-factor-matters-most) covers."""
     op: Literal["above", "below", "within", "largest"]
+    """`above`, `below`, `within`; for `share` also `largest`: larger than that of each other factor.
+    """
     value: Bound | tuple[Bound, Bound] | None = None
+    """A number or a fraction such as `"5%"`; two for `within`: `[0.9, 1.1]`; none for `largest`."""
     accelerator: Literal["kvm", "tcg"] | None = None
+    """Only of guests under `kvm` or `tcg`; else not judged."""
     least_cpus: Annotated[int, Field(ge=1)] | None = None
+    """Only of machines with so many CPUs; else not judged."""
     over: Literal["mean", "least", "most"] | None = None
+    """[One figure](method.md#claims) over all cells that `where` fits: `mean` (geometric for ratios,
+    efficiencies and costs), `least`, `most`. Default: it must hold in each.
+    """
     differs: Annotated[str, Field(min_length=1)] | None = None
+    """Published conditions that this study lacks: not judged."""
     differs_where: Levels = {}
+    """Not judged for that in cells with these levels alone. Default: in all."""
 
     @model_validator(mode="after")
     def _bounds_fit(self) -> Claim:

@@ -15,21 +15,33 @@ _TOO_FEW_BOOTS = 2
 
 
 class DesignSettings(Settings):
-    """How many trials, and when to stop. `trials_per_boot`: a round of so many cells that a machine would
-    have more trials in one boot is cut into several boots; all blocks of a cell stay in one of them.
-    """
+    """How many trials, and when to stop."""
 
     warmup: Annotated[int, Field(ge=0)] = 1
+    """Uncounted runs of each command after each boot."""
     min_trials: Annotated[int, Field(ge=2)] = 5
+    """Blocks of each cell, at least: a block is one trial on every platform, in random order (`--seed`).
+    """
     max_trials: Annotated[int, Field(ge=2)] = 30
+    """Blocks of each cell, at most."""
     precision: Annotated[Share, between(1e-6, 1, "0.0001% to 100%")] = 0.02
+    """Half-width of the interval on the main response's cost at which a cell is finished."""
     of_cost: Annotated[Share, between(0, 0.5, "0% to 50%")] = 0.0
+    """A cell is also finished at this share of the cost itself ([how](method.md#enough-trials); `weigh`:
+    20%).
+    """
     of_noise: Annotated[Share, between(0, 1, "0% to 100%")] = 0.0
+    """Or at this share of how much the baseline differs from block to block (`weigh`: 100%)."""
     time_limit: Annotated[Duration, between(0.1, 31_536_000, "100 ms to 8760h (a year)")] = 600.0
+    """No block begins after this."""
     blocks_per_boot: Annotated[int, Field(ge=1)] = 2
+    """Then the bench is made anew, unless nothing boots and there is only one."""
     trials_per_boot: Annotated[int, Field(ge=1)] | None = None
+    """A round with more is cut into several boots; all blocks of a cell stay in one."""
     min_boots: Annotated[int, Field(ge=1)] = 3
+    """Before a cell is finished, where anything boots."""
     threshold: Annotated[Share, between(0, 1, "0% to 100%")] = THRESHOLD
+    """A cost below this is of no practical size."""
 
     @property
     def blocks_of_a_boot(self) -> int:

@@ -14,16 +14,19 @@ LEAST_FACTORS = 2
 
 
 class EffectsSettings(Settings):
-    """`responses`: else the leading one of each workload. `factors`: those that are given one by one, else
-    all; what the others do is in the rest. `of`: the response itself, or its efficiency against the
-    baseline. Without `workloads` and `platforms` it is all of them.
-    """
+    """Which factor matters most, and of what."""
 
     responses: tuple[str, ...] = ()
+    """Of which. Default: the leading one of each workload."""
     factors: tuple[str, ...] = ()
+    """Given one by one, the others in "all else". Default: all."""
     of: Literal["value", "efficiency"] = "value"
+    """The response itself; `efficiency`: platform against native of the same block, more is better.
+    """
     workloads: tuple[str, ...] = ()
+    """Of which. Default: all."""
     platforms: tuple[str, ...] = ()
+    """Of which. Default: all."""
 
     def problem(
         self,

@@ -15,22 +15,26 @@ Quantum = Annotated[Duration, between(1e-9, 10e-3, "1 ns to 10 ms of virtual tim
 
 
 class Emulated(Settings):
-    """The PC that `machine = "emulated"` is; what is under test on it stands in `sut`.
-
-    An instruction takes 2^`shift` ns of virtual time. CPUs that work at the same time are at most
-    `quantum` of it apart. `walks`: the processor whose TLB misses and page walks take its time, by name or
-    file, or `none`; `cache_share`: of its caches, what page tables may hold; `walk_cost`: its look-ups and
-    references take so many times their cycles. `limit` is in the machine's own time, for one boot with all
-    its trials; `host_limit` in the host's.
-    """
+    """The PC that `machine = "emulated"` is; what is under test on it stands in `sut`."""
 
     shift: Annotated[int, Field(ge=0, le=10)] = 3
+    """An instruction takes 2^shift ns of virtual time ([effect](virtual-time.md#how-fast-it-is)).
+    """
     quantum: Quantum = 2e-6
+    """Virtual time that CPUs at work may be apart ([effect](virtual-time.md#several-cpus))."""
     walks: Annotated[str, Field(min_length=1)] = NONE
+    """The processor whose [TLB misses and page walks](virtual-time.md#tlb-misses-and-page-walks) take its
+    time: a name (`hypertare walk --list-processors`), or a TOML file beside the study. Not with `[walk]`.
+    """
     cache_share: Annotated[Share, Field(gt=0, le=1)] = 0.25
+    """Of its caches, what page tables may hold."""
     walk_cost: Annotated[float, Field(ge=0.1, le=10)] = 1.0
+    """Its look-ups and references take so many times their cycles, rounded to whole ones: 0.1 to 10.
+    """
     limit: Annotated[Duration, Field(ge=1)] = 3600.0
+    """Of a boot with all its trials, in the machine's time."""
     host_limit: Annotated[Duration, Field(gt=0)] = 900.0
+    """Of a boot with all its trials, in this host's time."""
 
     @property
     def walks_take_time(self) -> bool:

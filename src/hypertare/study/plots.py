@@ -20,26 +20,32 @@ from hypertare.base.settings import Settings
 
 
 class Plot(Settings):
-    """`x`, `lines` and `facet` are factors by their paths, `y` is a response of the workload.
-
-    `published` says, in words and with its source, what somebody found before.
-
-    Other shapes: `stacked` has a bar for each level of `x`, a part of it for each of several guests.
-    `distribution` has the share of round trips (`y` is "share") that took at most so long (`x` is "rtt").
-    `surface` has a field for each level of `x` and of `lines`, up the side, with its figure and a colour;
-    `interaction` has lines, parallel where the two factors do not change each other's effect. Both are
-    means over all other factors, a picture for each platform, of the response or of its efficiency (`of`).
+    """A response over a factor. `surface` and `interaction` are means over all other factors, a picture for
+    each platform.
     """
 
     title: str
+    """Of the picture."""
     workload: str
+    """Whose response."""
     x: str
+    """The factor along the bottom."""
     y: str
+    """The response."""
     lines: str | None = None
+    """A factor whose levels have a line each."""
     facet: str | None = None
+    """A factor whose levels have a picture each."""
     shape: Literal["lines", "stacked", "distribution", "surface", "interaction"] = "lines"
+    """`stacked`: bars, a segment per guest, of CPU also for the driver domain; `distribution`: of round
+    trips, with `x = "rtt"` and `y = "share"`; `surface`: a coloured field for each pair of levels of `x`
+    and `lines`; `interaction`: lines, parallel where neither factor changes the other's effect; both means
+    over all other factors.
+    """
     of: Literal["value", "efficiency"] = "value"
+    """For `surface` and `interaction`; or `efficiency`, against native."""
     published: str = ""
+    """What was found before, with its source."""
 
     @property
     def is_of_means(self) -> bool:

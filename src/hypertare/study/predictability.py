@@ -22,9 +22,10 @@ Number = Annotated[int, Field(ge=1)]
 
 
 class PredictabilitySettings(Settings):
-    """`error`: the largest that is still predictable. `held_out`: numbers of guests that no law is
-    fitted to; the largest of the run if none of them is in it.
-    """
+    """Whether laws predict what more guests do."""
 
     error: Annotated[Share, Field(gt=0)] = 0.1
+    """The largest error that is still "predictable"."""
     held_out: tuple[Number, ...] = ()
+    """Numbers of guests that no law is fitted to. Default, and if the run has none of them: the largest.
+    """

@@ -33,17 +33,22 @@ _MOST_BYTES = 1 << 20
 
 
 class PublishedFile(Settings):
-    """`file` is relative to the study. `response` is the one of this study that its values are set
-    beside, `unit` theirs. `where` chooses rows by their columns; `levels` are levels of ours that the
-    rows stand for without saying so.
-    """
+    """What others found, in a table beside the study."""
 
     source: str
+    """Who, what, when."""
     file: Path
+    """A CSV table, relative to the study: `workload`, `platform` (the study's words), `value`; a column
+    named like a factor (`sut.paging`) holds its levels, any other what was measured on. `#`: a comment.
+    """
     response: str
+    """Of this study, beside which they are set."""
     unit: str
+    """Of the values."""
     where: dict[str, str] = {}
+    """Only rows with these cells: `{ cpu = "phenom2" }`."""
     levels: dict[str, Level] = {}
+    """Of this study that apply to all rows."""
 
 
 class Point(Closed):

@@ -8,6 +8,7 @@ from hypertare.study.given import Reach, reach_words
 
 class Remote(Settings):
     reach: Reach
+    """`"ssh lab2"`: the host that [`machine = "remote"`](remote.md) is."""
 
     @property
     def words(self) -> tuple[str, ...]:

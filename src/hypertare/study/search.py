@@ -17,27 +17,34 @@ GOAL = "search.loss"
 
 
 class SearchSettings(Settings):
-    """A search for the highest rate that loses no more than a goal, for each goal in `loss` (shares).
-
-    `over` names factors: each combination of their levels is searched, on each of `platforms`. `low`
-    and `high` are the ends of the rates in b/s; without `high` it is what the sender can send at all.
-    The bounds found are at most `width` apart, as a share of the upper one. One trial takes
-    `duration`; trials of `sum` seconds decide about a rate, and it is too high if more than the share
-    `exceed` of them lost more than the goal. With `only` the study's own cells are not run.
-    """
+    """A search for the highest rate that loses no more than a goal, for each goal. Rates are in b/s."""
 
     workload: str
+    """A UDP stream; the search sets its `rate` and `duration`."""
     over: tuple[str, ...] = ()
+    """Factors: each combination of their levels is searched. Others have the study's value outside
+    `[factors]`.
+    """
     platforms: tuple[str, ...] | None = None
+    """Where. Default: the study's."""
     low: Rate | None = None
+    """The lowest rate. Default: 1/10,000 of `high`."""
     high: Rate | None = None
+    """The highest rate. Default: what the sender sends unpaced, measured first."""
     loss: tuple[Share, ...] = (0.0, 0.005)
+    """Goals: fractions that may be lost, each with a rate of its own."""
     width: Share = 0.02
+    """Most between the rate found and the next that loses more, of the latter."""
     duration: Duration = 1.0
+    """Of one trial, with what `omit` leaves out."""
     sum: Duration = 3.0
+    """Seconds of trials that decide about a rate, fewer where more could change nothing."""
     exceed: Share = 0.5
+    """A rate is too high when more of its trials' seconds than this lost more than the goal."""
     most_trials: Annotated[int, Field(ge=5, le=10_000)] = 80
+    """For each setting; then the bounds so far. `design.time_limit` does not end it."""
     only: bool = False
+    """`true`: the study's own cells are not run."""
 
     @model_validator(mode="after")
     def _fits(self) -> SearchSettings:

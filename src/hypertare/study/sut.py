@@ -31,27 +31,69 @@ class Sut(GuestSettings):
     """The system under test, on every platform."""
 
     platforms: tuple[PlatformName, ...] = MACHINES[USUAL].usual_platforms
+    """`native`, the baseline, and of `container`, `guest` (emulated [one of
+    KVM](virtual-time.md#a-kvm-host-in-virtual-time)), `xen`, `driver` ([Xen's driver domain](xen.md)),
+    `given` ([a machine that you have](given.md)). Default: the first three; emulated `native`.
+    """
     cpus: Annotated[int, Field(ge=1)] = 1
+    """[The same on every platform](weigh.md#the-same-on-every-platform)."""
     memory: Memory = 512 << 20
+    """Of each guest, and the container's limit."""
     nic: NicModel = "virtio-net"
+    """Also `e1000`, `e1000e`, `vmxnet3`, `rtl8139`, `pcnet` (guest; every NIC of an emulated machine).
+    """
     kernel: str = "debian"
+    """Of a guest; or `debian:PACKAGE`, `host`, a path."""
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    """KVM where a guest boots with it, else TCG; or `kvm`, `tcg`."""
     boot_limit: Limit = 60.0
+    """Of a guest; longer where several boot at once."""
     workdir: Path | None = None
+    """Copied for every trial of a command, without runs that lie in it; relative to the study file.
+    Default: its folder.
+    """
     given: str | None = None
+    """Which of the machines in `[given]` the platform `given` is; as a factor several. Default: the only
+    one.
+    """
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
+    """That work at once, each with a peer; natively one node does all their work. As a factor: [some
+    wait](xen.md#guests-that-wait).
+    """
     scheduler: Scheduler = "credit"
+    """Xen's, or `credit2`; a host of your own must run it."""
     driver_memory: Memory = 448 << 20
+    """Of Xen's driver domain."""
     driver_cpus: Annotated[int, Field(ge=1)] | None = None
+    """Virtual CPUs of the driver domain. Default: `cpus`; with `pinning = "apart"` 1."""
     guest_cpus: Annotated[int, Field(ge=1)] | None = None
+    """Virtual CPUs of each emulated `guest` or `xen`. Default: `cpus`; with `pinning = "apart"` what the
+    driver domain leaves.
+    """
     pinning: Literal["none", "apart"] = "none"
+    """Of Xen's domains; or `apart` ([who has which CPU](xen.md#who-has-which-cpu))."""
     tsc: TscMode = "native"
+    """How a guest of `xen` reads the time-stamp counter: the machine's; `emulate`, where each reading
+    traps; `default`, which Xen chooses ([what it costs](xen.md#the-time-stamp-counter)).
+    """
     programs: tuple[str, ...] = ()
+    """In an emulated machine's image: `build`, `compress`, programs and directories [by
+    path](programs.md).
+    """
     devices: tuple[Path, ...] = ()
+    """That commands see too: `["/dev/fuse"]`; what is done to them [stays](isolation.md#what-is-not).
+    """
     disk_directory: Path | None = None
+    """Where the blocks of [a workload's disk](disks.md) are: in a file without a name there. Default: in
+    memory.
+    """
     network: Network = "none"
+    """That commands see; or `host`, [this host's own](weigh.md#what-did-it-do)."""
     image: str | None = None
+    """Of [your own engine](containers.md): `container` is a container of it, native has its files.
+    """
     engine: Literal["auto", "podman", "docker"] = "auto"
+    """Which engine has that image; or `podman`, `docker`."""
 
     @field_validator("programs")
     @classmethod

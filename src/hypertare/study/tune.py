@@ -85,28 +85,36 @@ def _each_of(levels: Range | Ladder | Levels) -> Levels:
 
 
 class TuneSettings(Settings):
-    """What may be changed, from where, for which workload.
-
-    `knobs` by path; `default` gives the level that a recommendation has to beat, where it is not what
-    the study says. `guess` gives a level that is held to be good: it is what the screening puts against
-    the default; "by guests" is the weight of a driver domain that follows from `sut.guests`. `threshold`
-    is the least gain that matters, `design.threshold` where it is not given. `loss` is what still counts
-    as no loss for knobs whose goal is the smallest without. `known` names an earlier run of the study
-    whose cells the search knows from the start.
-    """
+    """What may be changed, from where, for which workload."""
 
     knobs: dict[str, KnobLevels] = {}
+    """By path: levels, a range of whole numbers `{ low = 1, high = 256, log = true }`, or `{ levels =
+    [...], goal = "smallest-without-loss" }`, ascending. Default: the study's factors.
+    """
     default: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
+    """By path, the level to beat. Default: the study's, else the system's own."""
     guess: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
+    """By path, a level that the screening compares with the default in place of the farthest.
+    `knobs.driver_weight`: `"by guests"`, nearest to (log2 N + 1) N 256, N = `sut.guests`.
+    """
     workload: str | None = None
+    """Which is tuned. Default: the one that knobs belong to, else the first."""
     platform: PlatformName | None = None
+    """Which is tuned. Default: `guest` where there is one."""
     goal: Goal = "goodput"
+    """Or `cpu`, `balance` (both)."""
     throughput: str | None = None
+    """The response for it. Default: the main one."""
     cpu: str | None = None
+    """The response for it. Default: `cpu_per_gigabyte` of streams, else `machine_cpu`."""
     budget: Annotated[int, Field(ge=1)] | str = 160
+    """Trials, or time (`"10m"`)."""
     threshold: Share | None = None
+    """The least gain that matters. Default: `design.threshold`."""
     loss: Share = 0.0
+    """What still counts as no loss."""
     known: str | None = None
+    """An earlier run whose cells the search knows (`--from RUN`)."""
 
     @model_validator(mode="after")
     def _loses_nothing(self) -> TuneSettings:

@@ -26,19 +26,19 @@ SHARED_CACHE = "walk.shared_cache"
 
 
 class WalkSettings(Settings):
-    """Each workload is run once more under the model, for all processors and caches at a time.
-
-    `shared_cache`: `own`, as the processor's description has it, `none`, or a size. `workloads`: which;
-    all that have an elapsed time if none is named. `cycles_per_instruction`: of the processor if
-    translation cost nothing; it says how many of its cycles an instruction of virtual time stands for.
-    `cache_share`: of every cache, what page tables may hold.
-    """
+    """Each workload is run once more under the model, for all processors and caches at a time."""
 
     processors: Annotated[tuple[str, ...], Field(min_length=1)] = (DEFAULT,)
+    """A list of names (`hypertare walk --list-processors`), or of TOML files beside the study."""
     shared_cache: Annotated[tuple[str, ...], Field(min_length=1)] = (OWN,)
+    """A list: `"own"`, as described; `"none"`; or a size: the same sets and time, more or fewer ways.
+    """
     workloads: tuple[str, ...] = ()
+    """Which. Default: all that have an elapsed time."""
     cycles_per_instruction: Annotated[float, Field(gt=0, lt=1000)] = 1.0
+    """For an instruction of virtual time, if translation cost nothing."""
     cache_share: Annotated[Share, Field(gt=0, le=1)] = 0.25
+    """Of every cache, what page tables may hold."""
 
     @model_validator(mode="after")
     def _each_once(self) -> WalkSettings:

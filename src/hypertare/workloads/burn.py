@@ -18,8 +18,11 @@ from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, Workloa
 class BurnSettings(WorkloadSettings):
     type: Literal["burn"]
     share: Share = 1.0
+    """Of one CPU, for each thread."""
     threads: Annotated[int, Field(ge=1)] = 1
+    """How many use that much."""
     duration: Working = 2.0
+    """Of a trial."""
 
     @field_validator("share")
     @classmethod

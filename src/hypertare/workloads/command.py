@@ -36,13 +36,30 @@ OWN_ADDRESS = "HYPERTARE_ADDRESS"
 class CommandSettings(LimitedSettings):
     type: Literal["command"]
     command: str | tuple[str, ...]
+    """A list is taken as it is, a text goes to `/bin/sh -c`. An emulated machine has `hypertare-agent` and
+    `sut.programs`.
+    """
     prepare: str | None = None
+    """A shell command before each run: not timed, but in the probes' counters."""
     input: str | None = None
+    """A file that each run has as standard input, from its beginning; else it has none."""
     tty: bool = False
+    """It has a terminal of its own, 80 by 24, in place of pipes; then no `input`."""
     value: Printed | None = None
+    """A figure that it prints, which leads instead of elapsed time: `{ find = 'per second: +([0-9.]+)',
+    better = "higher", unit = "1/s", name = "events" }`, or `{ path = "end.sum_received.bits_per_second" }`
+    through JSON ([rules](weigh.md#a-figure-of-its-own)).
+    """
     disk: Annotated[Size, Field(ge=1 << 20, le=1 << 44)] | None = None
+    """Bytes of [a disk of its own](disks.md), which it finds at `$HYPERTARE_DISK`."""
     peer: str | tuple[str, ...] | None = None
+    """A server on the peer, across the bench's link, for each run: [what it gets, when the command
+    starts](weigh.md#across-a-network). List or text, as `command`. Of emulated guests:
+    `["hypertare-agent", ...]` alone.
+    """
     expected: Waiting | None = None
+    """What it takes natively, for `--dry-run` and the remaining time. Default: learnt from the first.
+    """
 
     @field_validator("peer")
     @classmethod

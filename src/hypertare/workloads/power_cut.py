@@ -39,11 +39,18 @@ _EARLIEST = 0.1
 class PowerCutSettings(LimitedSettings):
     type: Literal["power-cut"]
     block: Annotated[Size, Field(ge=SECTOR, le=64 << 20)] = 4096
+    """Bytes of a write."""
     span: Annotated[Size, Field(ge=SECTOR, le=1 << 30)] = 4 << 20
+    """Bytes of the disk."""
     jobs: Annotated[int, Field(ge=1, le=256)] = 2
+    """Threads, each with a part of the span."""
     sync_every: Annotated[int, Field(ge=1, lt=1 << 16)] = 8
+    """Writes of a job after which they are made durable (fdatasync)."""
     direct: bool = True
+    """Past the page cache of the node's kernel (O_DIRECT)."""
     within: Working = 0.5
+    """The cut comes at an instant between a tenth of this time and all of it, which the seed chooses.
+    """
 
     @model_validator(mode="after")
     def _fits(self) -> PowerCutSettings:

@@ -125,6 +125,8 @@ class WorkloadSettings(Settings):
     """
 
     factors: dict[str, FactorLevels] = {}
+    """Of this workload alone, in place of the study's: its own keys, knobs and `sut.guests`, by path.
+    """
     type: str
 
     @property
@@ -282,6 +284,7 @@ class LimitedSettings(WorkloadSettings):
     """Of a workload that ends when it has done its work: how long that may take, and no more."""
 
     limit: Limit = 600.0
+    """Of a trial, with the copying of the work directory and `prepare`."""
 
     @property
     def expected_s(self) -> float | None:
