@@ -40,7 +40,7 @@ setup-test:
 
 test: setup-test lint
 	cargo test -q --locked --all-features
-	$(PYTEST) -m "not guest" -n auto --dist loadscope
+	$(PYTEST) -m "not guest" -n auto --dist loadscope --durations 25
 	tools/test-guests
 
 test-quick: setup-test lint
