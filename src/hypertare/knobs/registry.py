@@ -63,9 +63,9 @@ class Knobs(Settings):
     """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
 
     mtu: MtuBytes | None = None
-    """Of both ends, as `bench.mtu`."""
+    """The MTU of both ends, as `bench.mtu`."""
     offloads: dict[str, bool] = {}
-    """`{ tso = false, gro = false }`, both ends, and off on [the ports of bridges
+    """Offloads of both ends, `{ tso = false, gro = false }`; they are off on [the ports of bridges
     between](xen.md#offloads-on-the-way).
     """
     socket_buffers: Annotated[Size, Field(ge=1)] | None = None
@@ -82,7 +82,7 @@ class Knobs(Settings):
     napi_weight: PollWeight | None = None
     """Packets of one poll of the NIC (system under test)."""
     napi_budget: NapiBudgetSettings | None = None
-    """Of one softirq: `{ packets = 300 }`, also `microseconds` (net.core.netdev_budget,
+    """The budget of one softirq: `{ packets = 300 }`, also `microseconds` (net.core.netdev_budget,
     netdev_budget_usecs).
     """
     dev_weight: BacklogWeight | None = None
@@ -90,7 +90,8 @@ class Knobs(Settings):
     ring_sizes: RingSettings | None = None
     """Descriptors of the NIC's rings, as `ethtool -G`: `{ rx = 1024, tx = 1024 }`."""
     interrupt_coalescing: CoalescingSettings | None = None
-    """As in ethtool(8): `{ rx_usecs = 50 }`, also `rx_frames`, `tx_usecs`, `tx_frames`, `adaptive_rx`.
+    """Interrupt coalescing, as in ethtool(8): `{ rx_usecs = 50 }`, also `rx_frames`, `tx_usecs`,
+    `tx_frames`, `adaptive_rx`.
     """
     busy_poll: Count | None = None
     """How long a reader polls the NIC before it sleeps, in µs (net.core.busy_poll, busy_read)."""
@@ -103,7 +104,7 @@ class Knobs(Settings):
     `{ enabled = "always", defrag = "madvise", scan_sleep_ms = 100 }`.
     """
     host_thp: ThpSettings | None = None
-    """The same of the machine below a guest."""
+    """The same for the machine below a guest."""
     ksm: KsmSettings | None = None
     """Same-page merging below a guest: `true`, `false`, or `{ run = true, pages_to_scan = 1000, sleep_ms =
     20 }`. Off takes merged pages apart.
@@ -117,11 +118,11 @@ class Knobs(Settings):
     classes, each may use what the other leaves.
     """
     driver_weight: Weight | None = None
-    """Of the driver domain in Xen's scheduler, normally 256; for guests of this host of [what moves their
-    packets](routers.md#the-driver-domain-of-this-host).
+    """The driver domain's weight in Xen's scheduler, normally 256; for guests of this host the weight of
+    [what moves their packets](routers.md#the-driver-domain-of-this-host).
     """
     guest_weights: tuple[Weight, ...] | None = None
-    """Of guests in Xen's scheduler, normally 256: a list in their order."""
+    """The guests' weights in Xen's scheduler, normally 256: a list in their order."""
 
     def level(self, kind: KnobKind[Any]) -> Any:
         """What the study says of it; none where it is left as it is."""

@@ -64,44 +64,46 @@ class GuestSettings(Settings):
     """Keys of `[sut]` that are a guest's."""
 
     cpu_model: str | None = None
-    """Of a guest, QEMU's name. Default: `host` with KVM, else chosen for TCG."""
+    """The CPU of a guest, by QEMU's name. Default: `host` with KVM, else one chosen for TCG."""
     kernel_args: tuple[str, ...] = ()
-    """Appended to its command line."""
+    """Words that are appended to the guest kernel's command line."""
     machine_type: plan.MachineType = "q35"
     """The guest's board in QEMU; or `pc` (i440fx), `microvm` (no PCI: virtio-net alone; not on an emulated
     machine).
     """
     paging: plan.Paging | None = None
-    """[KVM's page tables](kvm-host.md), `nested` or `shadow`; other than this host's need
+    """[KVM's page tables](kvm-host.md): `nested` or `shadow`. What this host does not have needs
     `--allow-module-reload`.
     """
     pages: plan.Pages | None = None
-    """That map the guest's memory: `4K`; `2M` (hugetlb); `thp`, the default unless the host forbids it.
+    """Pages that map the guest's memory: `4K`; `2M` (hugetlb); `thp`, the default unless the host forbids
+    it.
     """
     datapath: Literal["auto", plan.Datapath] = "auto"
-    """[What moves a virtio-net's packets](kvm-drivers.md): `qemu`, `vhost`, `vhost-user`, `sidecore`.
+    """The process that moves [a virtio-net's packets](kvm-drivers.md): `qemu`, `vhost`, `vhost-user`,
+    `sidecore`.
     """
     queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] = 1
-    """Pairs of queues of that card; read back."""
+    """Pairs of queues of a virtio-net card; read back."""
     poll_us: Annotated[int, Field(ge=0, le=MOST_POLL_US)] | None = None
-    """How long `vhost` looks for more work before it sleeps, in µs. Default: not at all."""
+    """How long `vhost` polls for more work before it sleeps, in µs. Default: not at all."""
     disk_device: plan.DiskDevice = "virtio-blk"
-    """What a guest's disk is for it; or `virtio-scsi`, `nvme`, `ahci`."""
+    """The device that a guest's disk is; or `virtio-scsi`, `nvme`, `ahci`."""
     disk_aio: plan.DiskAio = "threads"
-    """How QEMU reads and writes; or `native`, `io_uring`."""
+    """How QEMU reads and writes the disk; or `native`, `io_uring`."""
     disk_cache: plan.DiskCache = "writeback"
     """QEMU's cache mode; or `writethrough`, `none`, `directsync`; or `unsafe`, which [loses data in a
     power cut](disks.md#after-a-power-cut) and is no choice of `tune`.
     """
     disk_iothread: bool = False
-    """A thread of QEMU's own for the disk."""
+    """The disk has a thread of QEMU's own."""
     disk_queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] | None = None
-    """1 to 16, at most the guest's CPUs: queues of its disk (virtio-blk, virtio-scsi, nvme); default:
+    """Queues of the disk (virtio-blk, virtio-scsi, nvme), 1 to 16, at most the guest's CPUs. Default:
     QEMU's.
     """
     disk_format: plan.DiskFormat = "raw"
-    """How its blocks lie on the medium; or `qcow2`, empty at first: a block is given its place when it is
-    first written.
+    """How the blocks of a disk lie on the medium; or `qcow2`, empty at first: a block is given its place
+    when it is first written.
     """
     files: Literal["none", plan.FileSharing] = "none"
     """`9p` or `virtiofs`: in the place of a disk the guest has a directory of its machine, and works on a

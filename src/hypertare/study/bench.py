@@ -27,30 +27,30 @@ class BenchSettings(Settings):
     """What lies around the system under test."""
 
     mtu: MtuBytes = 1500
-    """Of the link."""
+    """The MTU of the link, in bytes."""
     topology: Literal["hosts", "routers"] = "hosts"
-    """Each has a peer, a network namespace on the CPUs left free; or `routers`, each between [two end
-    nodes](routers.md).
+    """Each system under test has a peer, a network namespace on the CPUs left free; or `routers`: each
+    stands between [two end nodes](routers.md).
     """
     family: Family = "ipv4"
-    """Of the ends of routers; or `ipv6`."""
+    """The IP version of the ends of routers; or `ipv6`."""
     queue: Discipline | None = None
-    """Of each interface of a router: `pfifo`, `pfifo_fast`, `fq_codel`, `noqueue`. Default: the kernel's.
+    """The queueing discipline of each interface of a router: `pfifo`, `pfifo_fast`, `fq_codel`, `noqueue`.
+    Default: the kernel's.
     """
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Packets that this queue holds. Default: the kernel's."""
     routing: Routing | tuple[Routing, ...] = "static"
-    """Of routers in containers and guests; or `ospf`; a list gives each [its
+    """How routers in containers and guests learn of networks; or `ospf`; a list gives each [its
     own](routers.md#routing-by-ospf).
     """
     peers: Literal["driver", "guest"] = "driver"
-    """Of Xen's guests: processes of the driver domain; `guest`: guests too."""
+    """What the peers of Xen's guests are: processes of the driver domain; `guest`: guests too."""
     driver: Literal["bridge", "route"] = "bridge"
-    """How Xen's driver domain joins guests to the NIC; or `route`, [by IP](xen.md#bridge-or-route).
-    """
+    """How Xen's driver domain joins guests to the NIC; or `route`, [by IP](xen.md#bridge-or-route)."""
     line_rate: LineRate = None
-    """Of one [line](design.md#the-line) to all peers, each way, on the wire: `"20 Mb/s"`. With `routers`
-    one on either side of all, which are then not kept apart. Default: `"none"`.
+    """The rate of one [line](design.md#the-line) to all peers, each way, on the wire: `"20 Mb/s"`. With
+    `routers` there is one on either side of all, which are then not kept apart. Default: `"none"`.
     """
 
     @model_validator(mode="after")

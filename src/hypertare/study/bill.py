@@ -47,11 +47,11 @@ class BillSettings(Settings):
     """
 
     workload: str
-    """Whose cost."""
+    """The workload whose cost is explained."""
     response: str
-    """Which cost."""
+    """The response whose cost is explained."""
     items: Annotated[tuple[BillItem, ...], Field(min_length=1)]
-    """A list of what it is made of."""
+    """A list of the items of that cost."""
 
     def problem(self, responses: _Responses, factors: Mapping[str, Collection[str]]) -> str | None:
         """What it asks for and the study has not; responses and factors by workload."""

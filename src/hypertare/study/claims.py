@@ -58,56 +58,61 @@ class Claim(Settings):
     """
 
     text: str
-    """The expectation."""
+    """The expectation, in one sentence."""
     response: str
-    """Which one; `loss_free_rate` is of the [searches](loss-free-rate.md#claims-about-it-and-two-runs),
-    with the level `search.loss`.
+    """The response that is bounded; `loss_free_rate` is that of the
+    [searches](loss-free-rate.md#claims-about-it-and-two-runs), with the level `search.loss`.
     """
     workload: str | None = None
-    """Of which. Default: all that have the response."""
+    """The workload that the claim is about. Default: all that have the response."""
     platform: str
-    """Of which."""
+    """The platform that the claim is about."""
     where: Levels = {}
-    """Only cells with these levels."""
+    """Only cells with these levels count."""
     against: Levels | tuple[Levels, ...] | None = None
-    """Levels (also `platform`, `guest`) of a second cell; of a list, it must hold against each."""
+    """Levels (also `platform`, `guest`) of a second cell, which the first is compared with. With a list,
+    the claim must hold against each.
+    """
     against_response: str | None = None
-    """Another response of the same cell, for `value` (the difference) or `ratio`."""
+    """Another response of the same cell, which `response` is compared with, for `value` (the difference)
+    or `ratio`.
+    """
     with_response: str | None = None
-    """That a `correlation` is with."""
+    """For `correlation`: the second response."""
     guest: Annotated[int, Field(ge=1)] | None = None
-    """One guest of several, by its number, for `value` or a `ratio`."""
+    """The number of one guest among several, for `value` or `ratio`."""
     law: LawName | None = None
-    """Of an `error`: `fair rate`, `driver domain CPU`, `loaded rate`, `loaded rate, guest alone`,
+    """For `error`: `fair rate`, `driver domain CPU`, `loaded rate`, `loaded rate, guest alone` or
     `universal scalability law`.
     """
     measure: Literal[
         "cost", "value", "difference", "ratio", "efficiency", "correlation", "share", "error"
     ] = "cost"
-    """A fraction; `value`, in the response's unit (s, b/s, B); `difference`, platform less native, in that
-    unit; `ratio`, platform over native, with `against` first over second; `efficiency`, the ratio the way
-    round in which more is better; `correlation`, Pearson's over the cells; `share`, of `factor` with its
-    interactions, in all that differs between the platform's cells; `error`, of a `law`'s prediction.
+    """What is bounded. `cost`: a fraction; `value`: the response, in its unit (s, b/s, B); `difference`:
+    platform minus native, in that unit; `ratio`: platform over native, with `against` first over second;
+    `efficiency`: the ratio the way round in which more is better; `correlation`: Pearson's, over the
+    cells; `share`: of `factor` with its interactions, in all that differs between the platform's cells;
+    `error`: of a `law`'s prediction.
     """
     factor: str | None = None
-    """Of a `share`: one that [`[effects]`](#effects-which-factor-matters-most) covers."""
+    """For `share`: a factor that [`[effects]`](#effects-which-factor-matters-most) covers."""
     op: Literal["above", "below", "within", "largest"]
     """`above`, `below`, `within`; for `share` also `largest`: larger than that of each other factor.
     """
     value: Bound | tuple[Bound, Bound] | None = None
     """A number or a fraction such as `"5%"`; two for `within`: `[0.9, 1.1]`; none for `largest`."""
     accelerator: Literal["kvm", "tcg"] | None = None
-    """Only of guests under `kvm` or `tcg`; else not judged."""
+    """The claim is judged only where guests run under this: `kvm` or `tcg`."""
     least_cpus: Annotated[int, Field(ge=1)] | None = None
-    """Only of machines with so many CPUs; else not judged."""
+    """The claim is judged only on machines with at least this number of CPUs."""
     over: Literal["mean", "least", "most"] | None = None
     """[One figure](method.md#claims) over all cells that `where` fits: `mean` (geometric for ratios,
     efficiencies and costs), `least`, `most`. Default: it must hold in each.
     """
     differs: Annotated[str, Field(min_length=1)] | None = None
-    """Published conditions that this study lacks: not judged."""
+    """Published conditions that this study lacks. The claim is reported and not judged."""
     differs_where: Levels = {}
-    """Not judged for that in cells with these levels alone. Default: in all."""
+    """The cells in which `differs` applies, by their levels. Default: all."""
 
     @model_validator(mode="after")
     def _bounds_fit(self) -> Claim:

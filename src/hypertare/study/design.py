@@ -18,7 +18,7 @@ class DesignSettings(Settings):
     """How many trials, and when to stop."""
 
     warmup: Annotated[int, Field(ge=0)] = 1
-    """Uncounted runs of each command after each boot."""
+    """Runs of each command after each boot that are not counted."""
     min_trials: Annotated[int, Field(ge=2)] = 5
     """Blocks of each cell, at least: a block is one trial on every platform, in random order (`--seed`).
     """
@@ -31,15 +31,19 @@ class DesignSettings(Settings):
     20%).
     """
     of_noise: Annotated[Share, between(0, 1, "0% to 100%")] = 0.0
-    """Or at this share of how much the baseline differs from block to block (`weigh`: 100%)."""
+    """A cell is also finished at this share of how much the baseline differs from block to block (`weigh`:
+    100%).
+    """
     time_limit: Annotated[Duration, between(0.1, 31_536_000, "100 ms to 8760h (a year)")] = 600.0
-    """No block begins after this."""
+    """No block begins after this time."""
     blocks_per_boot: Annotated[int, Field(ge=1)] = 2
-    """Then the bench is made anew, unless nothing boots and there is only one."""
+    """Blocks after which the bench is made anew, unless nothing boots and there is only one bench."""
     trials_per_boot: Annotated[int, Field(ge=1)] | None = None
-    """A round with more is cut into several boots; all blocks of a cell stay in one."""
+    """Trials of one boot at most: a longer round is cut into several boots, and all blocks of a cell stay
+    in one.
+    """
     min_boots: Annotated[int, Field(ge=1)] = 3
-    """Before a cell is finished, where anything boots."""
+    """Boots before a cell is finished, where anything boots."""
     threshold: Annotated[Share, between(0, 1, "0% to 100%")] = THRESHOLD
     """A cost below this is of no practical size."""
 

@@ -17,16 +17,15 @@ class EffectsSettings(Settings):
     """Which factor matters most, and of what."""
 
     responses: tuple[str, ...] = ()
-    """Of which. Default: the leading one of each workload."""
+    """The responses. Default: the leading one of each workload."""
     factors: tuple[str, ...] = ()
-    """Given one by one, the others in "all else". Default: all."""
+    """The factors that are reported one by one; the others are in "all else". Default: all."""
     of: Literal["value", "efficiency"] = "value"
-    """The response itself; `efficiency`: platform against native of the same block, more is better.
-    """
+    """The response itself; or `efficiency`: platform against native of the same block, more is better."""
     workloads: tuple[str, ...] = ()
-    """Of which. Default: all."""
+    """The workloads. Default: all."""
     platforms: tuple[str, ...] = ()
-    """Of which. Default: all."""
+    """The platforms. Default: all."""
 
     def problem(
         self,

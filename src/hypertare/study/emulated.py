@@ -21,20 +21,19 @@ class Emulated(Settings):
     """An instruction takes 2^shift ns of virtual time ([effect](virtual-time.md#how-fast-it-is)).
     """
     quantum: Quantum = 2e-6
-    """Virtual time that CPUs at work may be apart ([effect](virtual-time.md#several-cpus))."""
+    """The virtual time that CPUs at work may be apart ([effect](virtual-time.md#several-cpus))."""
     walks: Annotated[str, Field(min_length=1)] = NONE
     """The processor whose [TLB misses and page walks](virtual-time.md#tlb-misses-and-page-walks) take its
     time: a name (`hypertare walk --list-processors`), or a TOML file beside the study. Not with `[walk]`.
     """
     cache_share: Annotated[Share, Field(gt=0, le=1)] = 0.25
-    """Of its caches, what page tables may hold."""
+    """The share of that processor's caches that page tables may hold."""
     walk_cost: Annotated[float, Field(ge=0.1, le=10)] = 1.0
-    """Its look-ups and references take so many times their cycles, rounded to whole ones: 0.1 to 10.
-    """
+    """A factor of the cycles of its look-ups and references, rounded to whole cycles: 0.1 to 10."""
     limit: Annotated[Duration, Field(ge=1)] = 3600.0
-    """Of a boot with all its trials, in the machine's time."""
+    """The longest time of a boot with all its trials, in the machine's time."""
     host_limit: Annotated[Duration, Field(gt=0)] = 900.0
-    """Of a boot with all its trials, in this host's time."""
+    """The longest time of a boot with all its trials, in this host's time."""
 
     @property
     def walks_take_time(self) -> bool:

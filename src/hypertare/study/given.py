@@ -85,19 +85,21 @@ Reach = Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
 
 class GivenMachine(Settings):
     reach: Reach
-    """`"ssh bob@192.0.2.10"`, with the options [that may be given](given.md#what-it-needs)."""
+    """The command that reaches it, `"ssh bob@192.0.2.10"`, with the options [that may be
+    given](given.md#what-it-needs).
+    """
     what: Annotated[str, Field(max_length=200)] = ""
-    """What it is, in your words."""
+    """A description of the machine, in your words."""
     domain: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+ -]{0,99}$")] | None = None
-    """What libvirt calls it."""
+    """The domain's name in libvirt."""
     connect: Annotated[str, Field(max_length=200), AfterValidator(_is_of_libvirt)] = (
         "qemu:///system"
     )
-    """Where [libvirt is](given.md#what-it-needs)."""
+    """The URI of [libvirt](given.md#what-it-needs)."""
     start: bool = False
-    """Starts that domain where it is off, and shuts it down in the end."""
+    """A domain that is off is started, and shut down in the end."""
     address: Annotated[str, Field(max_length=45), AfterValidator(_one_host)] | None = None
-    """Where [packets to it go](given.md#across-a-network): an address of that machine."""
+    """An address of that machine, to which [packets are sent](given.md#across-a-network)."""
 
     @model_validator(mode="after")
     def _is_known(self) -> GivenMachine:

@@ -25,9 +25,9 @@ class Plot(Settings):
     """
 
     title: str
-    """Of the picture."""
+    """The title of the picture."""
     workload: str
-    """Whose response."""
+    """The workload of the response."""
     x: str
     """The factor along the bottom."""
     y: str
@@ -43,7 +43,7 @@ class Plot(Settings):
     over all other factors.
     """
     of: Literal["value", "efficiency"] = "value"
-    """For `surface` and `interaction`; or `efficiency`, against native."""
+    """For `surface` and `interaction`: the response itself; or `efficiency`, against native."""
     published: str = ""
     """What was found before, with its source."""
 

@@ -36,19 +36,19 @@ class PublishedFile(Settings):
     """What others found, in a table beside the study."""
 
     source: str
-    """Who, what, when."""
+    """Who published it, what, and when."""
     file: Path
     """A CSV table, relative to the study: `workload`, `platform` (the study's words), `value`; a column
     named like a factor (`sut.paging`) holds its levels, any other what was measured on. `#`: a comment.
     """
     response: str
-    """Of this study, beside which they are set."""
+    """The response of this study, beside which the values are set."""
     unit: str
-    """Of the values."""
+    """The unit of the values."""
     where: dict[str, str] = {}
-    """Only rows with these cells: `{ cpu = "phenom2" }`."""
+    """Only rows with these cells count: `{ cpu = "phenom2" }`."""
     levels: dict[str, Level] = {}
-    """Of this study that apply to all rows."""
+    """Levels of this study that apply to all rows."""
 
 
 class Point(Closed):

@@ -8,7 +8,7 @@ from hypertare.study.given import Reach, reach_words
 
 class Remote(Settings):
     reach: Reach
-    """`"ssh lab2"`: the host that [`machine = "remote"`](remote.md) is."""
+    """The command that reaches the host of [`machine = "remote"`](remote.md): `"ssh lab2"`."""
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -20,13 +20,13 @@ class SearchSettings(Settings):
     """A search for the highest rate that loses no more than a goal, for each goal. Rates are in b/s."""
 
     workload: str
-    """A UDP stream; the search sets its `rate` and `duration`."""
+    """A UDP stream, whose `rate` and `duration` the search sets."""
     over: tuple[str, ...] = ()
     """Factors: each combination of their levels is searched. Others have the study's value outside
     `[factors]`.
     """
     platforms: tuple[str, ...] | None = None
-    """Where. Default: the study's."""
+    """The platforms. Default: the study's."""
     low: Rate | None = None
     """The lowest rate. Default: 1/10,000 of `high`."""
     high: Rate | None = None
@@ -34,15 +34,18 @@ class SearchSettings(Settings):
     loss: tuple[Share, ...] = (0.0, 0.005)
     """Goals: fractions that may be lost, each with a rate of its own."""
     width: Share = 0.02
-    """Most between the rate found and the next that loses more, of the latter."""
+    """The distance between the rate found and the next that loses more, at most; as a share of the latter.
+    """
     duration: Duration = 1.0
-    """Of one trial, with what `omit` leaves out."""
+    """The length of one trial, with what `omit` leaves out."""
     sum: Duration = 3.0
     """Seconds of trials that decide about a rate, fewer where more could change nothing."""
     exceed: Share = 0.5
     """A rate is too high when more of its trials' seconds than this lost more than the goal."""
     most_trials: Annotated[int, Field(ge=5, le=10_000)] = 80
-    """For each setting; then the bounds so far. `design.time_limit` does not end it."""
+    """Trials of each setting at most; then the bounds so far are reported. `design.time_limit` does not
+    end it.
+    """
     only: bool = False
     """`true`: the study's own cells are not run."""
 

@@ -61,17 +61,17 @@ class Study(AnalysisTables):
     """A validated study: the settings of one cell, or of the whole before its factors are put in."""
 
     name: Annotated[str, AfterValidator(_file_name)]
-    """Of the run directory."""
+    """The name, also of run directories."""
     question: str
-    """One sentence."""
+    """The question, in one sentence."""
     description: str = ""
     """More, for the reader."""
     machine: MachineName = USUAL_MACHINE
-    """`local`: this host. `emulated`: [a PC in QEMU](virtual-time.md). `remote`: [a host that ssh
-    reaches](remote.md).
+    """The machine. `local`: this host. `emulated`: [a PC in QEMU](virtual-time.md). `remote`: [a host that
+    ssh reaches](remote.md).
     """
     clock: ClockName = "wall"
-    """`wall`; emulated also `virtual`, the default there: runs repeat exactly."""
+    """The clock of trials; emulated also `virtual`, the default there: runs repeat exactly."""
     sut: Sut = Sut()
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
@@ -80,8 +80,8 @@ class Study(AnalysisTables):
     workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = USUAL
-    """Also `kvm_exits`, `memory`, `vmm_memory`, `hardware` ([memory](#probes-of-memory)), `vmstat` (page
-    faults of streams); `napi` and `drops`: [packets and polls](napi.md).
+    """The probes; also `kvm_exits`, `memory`, `vmm_memory`, `hardware` ([memory](#probes-of-memory)),
+    `vmstat` (page faults of streams); `napi` and `drops`: [packets and polls](napi.md).
     """
     factors: dict[str, FactorLevels] = {}
     design: DesignSettings = DesignSettings()

@@ -36,34 +36,34 @@ class Sut(GuestSettings):
     `given` ([a machine that you have](given.md)). Default: the first three; emulated `native`.
     """
     cpus: Annotated[int, Field(ge=1)] = 1
-    """[The same on every platform](weigh.md#the-same-on-every-platform)."""
+    """CPUs of [every platform](weigh.md#the-same-on-every-platform)."""
     memory: Memory = 512 << 20
-    """Of each guest, and the container's limit."""
+    """Memory of each guest, and the limit of the container."""
     nic: NicModel = "virtio-net"
-    """Also `e1000`, `e1000e`, `vmxnet3`, `rtl8139`, `pcnet` (guest; every NIC of an emulated machine).
+    """The model of a guest's NIC, and of every NIC of an emulated machine; or `e1000`, `e1000e`,
+    `vmxnet3`, `rtl8139`, `pcnet`.
     """
     kernel: str = "debian"
-    """Of a guest; or `debian:PACKAGE`, `host`, a path."""
+    """The kernel of a guest; or `debian:PACKAGE`, `host`, a path."""
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
-    """KVM where a guest boots with it, else TCG; or `kvm`, `tcg`."""
+    """`auto`: KVM where a guest boots with it, else TCG; or `kvm`, `tcg`."""
     boot_limit: Limit = 60.0
-    """Of a guest; longer where several boot at once."""
+    """The longest time that a guest may take to boot; it is extended where several boot at once."""
     workdir: Path | None = None
-    """Copied for every trial of a command, without runs that lie in it; relative to the study file.
-    Default: its folder.
+    """The directory that is copied for every trial of a command, without runs that lie in it; relative to
+    the study file. Default: its folder.
     """
     given: str | None = None
-    """Which of the machines in `[given]` the platform `given` is; as a factor several. Default: the only
-    one.
+    """The machine in `[given]` that the platform `given` is; as a factor, several. Default: the only one.
     """
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
-    """That work at once, each with a peer; natively one node does all their work. As a factor: [some
-    wait](xen.md#guests-that-wait).
+    """Guests that work at once, each with a peer; natively one node does all their work. As a factor:
+    [some wait](xen.md#guests-that-wait).
     """
     scheduler: Scheduler = "credit"
-    """Xen's, or `credit2`; a host of your own must run it."""
+    """Xen's scheduler; or `credit2`. A host of your own must run it."""
     driver_memory: Memory = 448 << 20
-    """Of Xen's driver domain."""
+    """Memory of Xen's driver domain."""
     driver_cpus: Annotated[int, Field(ge=1)] | None = None
     """Virtual CPUs of the driver domain. Default: `cpus`; with `pinning = "apart"` 1."""
     guest_cpus: Annotated[int, Field(ge=1)] | None = None
@@ -71,29 +71,33 @@ class Sut(GuestSettings):
     driver domain leaves.
     """
     pinning: Literal["none", "apart"] = "none"
-    """Of Xen's domains; or `apart` ([who has which CPU](xen.md#who-has-which-cpu))."""
+    """How virtual CPUs of Xen's domains are bound to CPUs; or `apart` ([who has which
+    CPU](xen.md#who-has-which-cpu)).
+    """
     tsc: TscMode = "native"
-    """How a guest of `xen` reads the time-stamp counter: the machine's; `emulate`, where each reading
-    traps; `default`, which Xen chooses ([what it costs](xen.md#the-time-stamp-counter)).
+    """How a guest of `xen` reads the time-stamp counter. `native`: the machine's; `emulate`: each reading
+    traps; `default`: Xen chooses ([what it costs](xen.md#the-time-stamp-counter)).
     """
     programs: tuple[str, ...] = ()
-    """In an emulated machine's image: `build`, `compress`, programs and directories [by
+    """What an emulated machine's image has: `build`, `compress`, programs and directories [by
     path](programs.md).
     """
     devices: tuple[Path, ...] = ()
-    """That commands see too: `["/dev/fuse"]`; what is done to them [stays](isolation.md#what-is-not).
+    """Devices that commands see too: `["/dev/fuse"]`. What is done to them
+    [stays](isolation.md#what-is-not).
     """
     disk_directory: Path | None = None
-    """Where the blocks of [a workload's disk](disks.md) are: in a file without a name there. Default: in
-    memory.
+    """The directory in which [a workload's disk](disks.md) has its blocks, in a file without a name.
+    Default: they are in memory.
     """
     network: Network = "none"
-    """That commands see; or `host`, [this host's own](weigh.md#what-did-it-do)."""
+    """The network that commands see; or `host`, [this host's own](weigh.md#what-did-it-do)."""
     image: str | None = None
-    """Of [your own engine](containers.md): `container` is a container of it, native has its files.
+    """An image of [your own engine](containers.md): `container` is a container of it, and native has its
+    files.
     """
     engine: Literal["auto", "podman", "docker"] = "auto"
-    """Which engine has that image; or `podman`, `docker`."""
+    """The engine that has that image; or `podman`, `docker`."""
 
     @field_validator("programs")
     @classmethod

@@ -98,21 +98,21 @@ class TuneSettings(Settings):
     `knobs.driver_weight`: `"by guests"`, nearest to (log2 N + 1) N 256, N = `sut.guests`.
     """
     workload: str | None = None
-    """Which is tuned. Default: the one that knobs belong to, else the first."""
+    """The workload that is tuned. Default: the one that knobs belong to, else the first."""
     platform: PlatformName | None = None
-    """Which is tuned. Default: `guest` where there is one."""
+    """The platform that is tuned. Default: `guest` where there is one."""
     goal: Goal = "goodput"
-    """Or `cpu`, `balance` (both)."""
+    """What is to be gained; or `cpu`, `balance` (both)."""
     throughput: str | None = None
-    """The response for it. Default: the main one."""
+    """The response that stands for throughput. Default: the main one."""
     cpu: str | None = None
-    """The response for it. Default: `cpu_per_gigabyte` of streams, else `machine_cpu`."""
+    """The response that stands for CPU time. Default: `cpu_per_gigabyte` of streams, else `machine_cpu`."""
     budget: Annotated[int, Field(ge=1)] | str = 160
-    """Trials, or time (`"10m"`)."""
+    """Trials, or a time (`"10m"`)."""
     threshold: Share | None = None
     """The least gain that matters. Default: `design.threshold`."""
     loss: Share = 0.0
-    """What still counts as no loss."""
+    """The loss that still counts as none."""
     known: str | None = None
     """An earlier run whose cells the search knows (`--from RUN`)."""
 

@@ -29,16 +29,19 @@ class WalkSettings(Settings):
     """Each workload is run once more under the model, for all processors and caches at a time."""
 
     processors: Annotated[tuple[str, ...], Field(min_length=1)] = (DEFAULT,)
-    """A list of names (`hypertare walk --list-processors`), or of TOML files beside the study."""
+    """A list of processors, by name (`hypertare walk --list-processors`) or by TOML files beside the
+    study.
+    """
     shared_cache: Annotated[tuple[str, ...], Field(min_length=1)] = (OWN,)
-    """A list: `"own"`, as described; `"none"`; or a size: the same sets and time, more or fewer ways.
+    """A list of sizes of the shared cache: `"own"`, as described; `"none"`; or a size, with the same sets
+    and time, and more or fewer ways.
     """
     workloads: tuple[str, ...] = ()
-    """Which. Default: all that have an elapsed time."""
+    """The workloads that are modelled. Default: all that have an elapsed time."""
     cycles_per_instruction: Annotated[float, Field(gt=0, lt=1000)] = 1.0
-    """For an instruction of virtual time, if translation cost nothing."""
+    """The processor's cycles for an instruction of virtual time, if translation cost nothing."""
     cache_share: Annotated[Share, Field(gt=0, le=1)] = 0.25
-    """Of every cache, what page tables may hold."""
+    """The share of every cache that page tables may hold."""
 
     @model_validator(mode="after")
     def _each_once(self) -> WalkSettings:

@@ -18,11 +18,11 @@ from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, Workloa
 class BurnSettings(WorkloadSettings):
     type: Literal["burn"]
     share: Share = 1.0
-    """Of one CPU, for each thread."""
+    """The share of one CPU that each thread uses."""
     threads: Annotated[int, Field(ge=1)] = 1
-    """How many use that much."""
+    """Threads that use that share."""
     duration: Working = 2.0
-    """Of a trial."""
+    """The length of a trial."""
 
     @field_validator("share")
     @classmethod

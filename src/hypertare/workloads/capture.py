@@ -44,7 +44,9 @@ Ring = Annotated[Size, AfterValidator(_is_ring)]
 class CaptureSettings(SendingSettings):
     type: Literal["capture"]
     via: plan.FrameVia = "packet"
-    """Also `socket`, emulated `xdp`, `shared` ([what they are](capture.md))."""
+    """The interface by which frames are taken; or `socket`, emulated `xdp`, `shared` ([what they
+    are](capture.md)).
+    """
     frame: Annotated[Size, Field(ge=SHORTEST, le=65549)] = 64
     """Bytes with the header, without FCS."""
     burst: Annotated[int, Field(ge=1, le=1024)] = 32

@@ -36,15 +36,15 @@ OWN_ADDRESS = "HYPERTARE_ADDRESS"
 class CommandSettings(LimitedSettings):
     type: Literal["command"]
     command: str | tuple[str, ...]
-    """A list is taken as it is, a text goes to `/bin/sh -c`. An emulated machine has `hypertare-agent` and
-    `sut.programs`.
+    """The command: a list is taken as it is, a text goes to `/bin/sh -c`. An emulated machine has
+    `hypertare-agent` and `sut.programs`.
     """
     prepare: str | None = None
-    """A shell command before each run: not timed, but in the probes' counters."""
+    """A shell command before each run: it is not timed, but it is in the probes' counters."""
     input: str | None = None
-    """A file that each run has as standard input, from its beginning; else it has none."""
+    """A file that each run has as standard input, from its beginning. Default: none."""
     tty: bool = False
-    """It has a terminal of its own, 80 by 24, in place of pipes; then no `input`."""
+    """The command has a terminal of its own, 80 by 24, in place of pipes; then no `input`."""
     value: Printed | None = None
     """A figure that it prints, which leads instead of elapsed time: `{ find = 'per second: +([0-9.]+)',
     better = "higher", unit = "1/s", name = "events" }`, or `{ path = "end.sum_received.bits_per_second" }`
@@ -58,7 +58,8 @@ class CommandSettings(LimitedSettings):
     `["hypertare-agent", ...]` alone.
     """
     expected: Waiting | None = None
-    """What it takes natively, for `--dry-run` and the remaining time. Default: learnt from the first.
+    """The time that it takes natively, for `--dry-run` and the remaining time. Default: learnt from the
+    first.
     """
 
     @field_validator("peer")

@@ -16,7 +16,7 @@ from hypertare.workloads.workload import LimitedSettings, TaskInputs, Workload
 class CpuidSettings(LimitedSettings):
     type: Literal["cpuid"]
     count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000
-    """How often."""
+    """Executions of a trial."""
 
     @property
     def kind(self) -> Workload:

@@ -18,9 +18,9 @@ from hypertare.workloads.workload import GivenWork, LimitedSettings, TaskInputs,
 class ForkSettings(LimitedSettings):
     type: Literal["fork"]
     count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
-    """How often."""
+    """Forks of a trial."""
     touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
-    """Memory that each writes to, one byte a page of 4 KB."""
+    """Memory that each child writes to, one byte a page of 4 KB."""
 
     @property
     def kind(self) -> Workload:

@@ -38,29 +38,29 @@ _LATENCIES = (
 class IoSettings(WorkloadSettings):
     type: Literal["io"]
     pattern: plan.IoPattern = "random"
-    """Or `sequential`."""
+    """The order of blocks; or `sequential`."""
     engine: plan.IoEngine = "io_uring"
-    """Or `pread`: one operation of a job at a time."""
+    """The interface to the kernel; or `pread`: one operation of a job at a time."""
     read: Share = 1.0
-    """Of the operations; the others write."""
+    """The share of reads among the operations; the others write."""
     block: Annotated[Size, Field(ge=SECTOR, le=64 << 20)] = 4096
     """Bytes of an operation."""
     span: Annotated[Size, Field(ge=SECTOR, le=1 << 44)] = 64 << 20
     """Bytes of the disk."""
     depth: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Operations of a job under way at once."""
+    """Operations of a job that are under way at once."""
     jobs: Annotated[int, Field(ge=1, le=256)] = 1
     """Threads, each with a part of the span."""
     direct: bool = True
-    """Past the page cache of the node's kernel (O_DIRECT)."""
+    """Operations pass by the page cache of the node's kernel (O_DIRECT)."""
     sync_every: Annotated[int, Field(ge=1, lt=1 << 32)] | None = None
     """Writes of a job after which they are made durable (fdatasync). Default: never."""
     rate: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Operations a second that are begun, late ones too. Default: as fast as it goes."""
+    """Operations a second that are begun, late ones too. Default: as fast as possible."""
     count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
-    """Of operations: after so many a trial ends before its time."""
+    """Operations after which a trial ends before its time."""
     duration: Working = 2.0
-    """Of a trial."""
+    """The length of a trial."""
 
     @model_validator(mode="after")
     def _fits(self) -> IoSettings:

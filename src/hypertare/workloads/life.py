@@ -43,8 +43,8 @@ class LifeSettings(LimitedSettings):
     restore: bool = True
     """A guest under QEMU is also saved, ended, and made anew from what was saved."""
     network: bool = False
-    """It has a NIC as the system under test has, and a peer asks it across the network; not under Xen and
-    not with routers.
+    """The guest has a NIC as the system under test has, and a peer asks it across the network; not under
+    Xen and not with routers.
     """
     most: Annotated[int, Field(ge=2, le=4096)] | None = None
     """2 to 4096: more like it are made beside it and stay, until there are so many, one takes twice as

@@ -35,24 +35,25 @@ ROUND_TRIPS = "rtt"
 class PingSettings(WorkloadSettings):
     type: Literal["ping"]
     protocol: Literal["udp", "tcp", "icmp", "frame"] = "udp"
-    """Also `tcp`, `icmp`; `frame`: as a [capture program](capture.md) sees it, past both IP stacks.
+    """The protocol; or `tcp`, `icmp`; `frame`: as a [capture program](capture.md) sees it, past both IP
+    stacks.
     """
     via: plan.FrameVia | None = None
     """With `frame`: `packet`, the default, `socket`, `shared`; emulated `xdp` ([which](capture.md))."""
     direction: Literal["transmit", "receive"] = "transmit"
-    """The system under test asks; `receive`: its peer."""
+    """The system under test asks; or `receive`: its peer asks."""
     duration: Working = 1.0
-    """Of a trial."""
+    """The length of a trial."""
     message: Annotated[Size, Field(ge=16, le=65507)] = 64
-    """Bytes of a request and of its answer; of a frame behind its header."""
+    """Bytes of a request and of its answer; of a frame, those behind its header."""
     interval: Waiting = 0.0
-    """From one request to the next; 0: it follows the answer."""
+    """The time from one request to the next; 0: the next one follows the answer."""
     timeout: Working = 1.0
-    """An answer that takes longer is lost."""
+    """An answer that takes longer than this is lost."""
     omit: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20
-    """Requests at its start that are not counted."""
+    """Requests at the start that are not counted."""
     dscp: Dscp | None = None
-    """The mark of its requests, 0 to 63 (UDP, TCP)."""
+    """The differentiated services code point of its requests, 0 to 63 (UDP, TCP)."""
     neighbours: NeighbourSettings | None = None
     """As for `stream`."""
 

@@ -47,7 +47,7 @@ class PowerCutSettings(LimitedSettings):
     sync_every: Annotated[int, Field(ge=1, lt=1 << 16)] = 8
     """Writes of a job after which they are made durable (fdatasync)."""
     direct: bool = True
-    """Past the page cache of the node's kernel (O_DIRECT)."""
+    """Writes pass by the page cache of the node's kernel (O_DIRECT)."""
     within: Working = 0.5
     """The cut comes at an instant between a tenth of this time and all of it, which the seed chooses.
     """

@@ -23,15 +23,15 @@ OFFERED = Response(
 
 class SendingSettings(WorkloadSettings):
     rate: OfferedRate = None
-    """Payload offered over all flows; or `"60 % of capacity"`, its unpaced goodput on the slowest platform
-    of the bench, measured first. Default: as fast as it goes.
+    """The payload that is offered over all flows; or `"60 % of capacity"`: of its unpaced goodput on the
+    slowest platform of the bench, measured first. Default: as fast as possible.
     """
     duration: Working = 2.0
-    """How long bytes, or frames, are counted."""
+    """The time in which bytes, or frames, are counted."""
     omit: Waiting = 0.2
-    """Not counted at the start."""
+    """The time at the start that is not counted."""
     interval: Working = 0.25
-    """Of the time series."""
+    """The interval of the time series."""
 
     @model_validator(mode="after")
     def _measures(self) -> SendingSettings:

@@ -32,11 +32,11 @@ Interval = Annotated[
 class SleepSettings(WorkloadSettings):
     type: Literal["sleep"]
     interval: Interval = 1e-3
-    """From one wake-up to the next."""
+    """The time from one wake-up to the next."""
     threads: Annotated[int, Field(ge=1)] = 1
-    """Each on a CPU of its own; one alone on any."""
+    """Threads, each on a CPU of its own; one alone on any."""
     duration: Working = 2.0
-    """Of a trial."""
+    """The length of a trial."""
 
     @model_validator(mode="after")
     def _wakes(self) -> SleepSettings:

@@ -41,31 +41,35 @@ _LONGER_HEADER = line_rate.IP[6] - line_rate.IP[4]
 class StreamSettings(SendingSettings):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
-    """Or `udp`."""
+    """The transport protocol; or `udp`."""
     direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
-    """Seen from the system under test; or `receive`, `both`. Through routers: `forward`, `both`."""
+    """The direction of bytes, seen from the system under test; or `receive`, `both`. Through routers:
+    `forward`, `both`.
+    """
     flows: Annotated[int, Field(ge=1, le=256)] = 1
-    """Connections at once."""
+    """Connections that work at once."""
     message: Annotated[Size, Field(ge=1)] | None = None
     """Bytes of one write, payload of one datagram. Default: 128K; UDP 1472."""
     socket_buffer: Annotated[Size, Field(ge=1)] | None = None
-    """SO_SNDBUF and SO_RCVBUF."""
+    """Bytes of SO_SNDBUF and SO_RCVBUF."""
     batch: Annotated[int, Field(ge=1)] | None = None
-    """Most datagrams handed over in one call."""
+    """Datagrams that one system call hands over at most."""
     segmentation: bool = False
     """UDP_SEGMENT: the kernel cuts one large write into datagrams."""
     nodelay: bool = True
     """TCP_NODELAY; `false`: small messages are collected, as netperf's default."""
     sender_cpus: Cpus = ()
-    """The sender is bound to these of its node's CPUs, counted from 0: `[0, 2]`, or as taskset(1) has it,
+    """CPUs of its node to which the sender is bound, counted from 0: `[0, 2]`, or as taskset(1) has it,
     `"0,2"` or `"1-3"`; as levels of a factor or of `[tune.knobs]`: `[[1], [1, 2]]`.
     """
     receiver_cpus: Cpus = ()
-    """The same of the receiver."""
+    """The same for the receiver."""
     dscp: Dscp | tuple[Dscp, ...] | None = None
-    """The mark of its packets, 0 to 63; a list has each guest's."""
+    """The differentiated services code point of its packets, 0 to 63; a list has each guest's."""
     start_order: Literal["forward", "reverse"] = "forward"
-    """Of several guests' streams, by the order in which guests were made; or `reverse`."""
+    """The order in which several guests' streams begin, by the order in which the guests were made; or
+    `reverse`.
+    """
     neighbours: NeighbourSettings | None = None
     """Only one guest is measured, the first or the one with the number `measured`. Each other burns a
     fraction of a CPU, `{ share = "90 %" }`, or moves bytes, `{ stream = "transmit" }` or `"receive"`, or

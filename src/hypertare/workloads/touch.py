@@ -19,15 +19,15 @@ from hypertare.workloads.workload import GivenWork, LimitedSettings, TaskInputs,
 class TouchSettings(LimitedSettings):
     type: Literal["touch"]
     memory: Annotated[Size, Field(ge=4096, le=1 << 46)] = 64 << 20
-    """The working set; filling it is not in `elapsed`."""
+    """Bytes of the working set; filling it is not in `elapsed`."""
     pages: plan.Pages | None = None
-    """Of it: `4K`, `2M` (reserved by the kernel argument `hugepages=N`), `thp`. Default: the kernel's
-    choice.
+    """Pages of the working set: `4K`, `2M` (reserved by the kernel argument `hugepages=N`), `thp`.
+    Default: the kernel's choice.
     """
     count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
-    """It ends after so many reads."""
+    """Reads after which a trial ends."""
     duration: Annotated[Duration, Field(gt=0, le=86_400)] | None = None
-    """It ends after this time. Default: 2s where there is no `count`."""
+    """The time after which a trial ends. Default: 2s where there is no `count`."""
 
     @model_validator(mode="after")
     def _fits(self) -> TouchSettings:

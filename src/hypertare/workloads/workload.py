@@ -125,7 +125,8 @@ class WorkloadSettings(Settings):
     """
 
     factors: dict[str, FactorLevels] = {}
-    """Of this workload alone, in place of the study's: its own keys, knobs and `sut.guests`, by path.
+    """Factors of this workload alone, in place of the study's: its own keys, knobs and `sut.guests`, by
+    path.
     """
     type: str
 
@@ -284,7 +285,7 @@ class LimitedSettings(WorkloadSettings):
     """Of a workload that ends when it has done its work: how long that may take, and no more."""
 
     limit: Limit = 600.0
-    """Of a trial, with the copying of the work directory and `prepare`."""
+    """The longest time of a trial, with the copying of the work directory and `prepare`."""
 
     @property
     def expected_s(self) -> float | None:
