@@ -27,7 +27,7 @@ from common import NotMeasured, Row
 
 from hypertare.base.errors import HypertareError
 from hypertare.cli.progress import Watch
-from hypertare.design.design import Plot
+from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.engine.machine_resources import resources
 from hypertare.engine.prepare import prepare
@@ -109,7 +109,7 @@ def on_terminal(argv: Sequence[str]) -> float:
 class Unwatched:
     """Nobody looks on."""
 
-    def bench(self, boot: int, plot: Plot) -> None: ...
+    def bench(self, boot: int, plot: WholePlot) -> None: ...
     def begin(self, planned: PlannedTrial) -> None: ...
     def end(self, finished: FinishedTrial, remaining_s: float) -> None: ...
     def warn(self, text: str) -> None: ...

@@ -23,7 +23,7 @@ from hypertare.design.design import make as design_of
 from hypertare.design.planner import Chance, MachineResources
 from hypertare.design.trials import PlannedTrial
 from hypertare.machines import batch as batches
-from hypertare.machines.batch import Batch, Place
+from hypertare.machines.batch import Batch, TrialSlot
 from hypertare.machines.image import cpio
 from hypertare.machines.image.build import Image, build
 from hypertare.protocol.constants import PLAN_FILE
@@ -109,7 +109,7 @@ def bench_of(guests: int, seed: int, images: Mapping[tuple[str, str], Image]) ->
     (plot,) = design_of(file.study(), seed).plots
     variant = next(one for one in plot.variants if one.platform == "xen")
     trial = PlannedTrial(0, 0, 0, "xen", {"workload": "nothing"})
-    places = [Place(variant, trial, {})]
+    places = [TrialSlot(variant, trial, {})]
     on = MachineResources((0,), "tcg", images, {}, chance=Chance(seed))
     return batches.make(file, plot, 0, seed, places, on)
 

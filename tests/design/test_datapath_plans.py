@@ -9,7 +9,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.design import planner
-from hypertare.design.design import Plot, make
+from hypertare.design.design import WholePlot, make
 from hypertare.machines import batch
 from hypertare.protocol import plan
 from hypertare.study import StudyFile
@@ -42,7 +42,7 @@ def guests(file: StudyFile, there: planner.MachineResources) -> list[plan.Guest]
     ]
 
 
-def cells(file: StudyFile, plot: Plot) -> dict[str, Any]:
+def cells(file: StudyFile, plot: WholePlot) -> dict[str, Any]:
     return {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypertare.base.errors import InputError
 from hypertare.design import pc, planner
 from hypertare.design.design import make
-from hypertare.machines.batch import Batch, Place, nics_of, parts
+from hypertare.machines.batch import Batch, TrialSlot, nics_of, parts
 from hypertare.machines.batch import make as make_batch
 from hypertare.protocol import plan
 from hypertare.study import StudyFile
@@ -37,7 +37,7 @@ def batches(file: StudyFile) -> dict[str, Batch]:
     design = make(file.study(), 1)
     (plot,) = design.plots
     block = {trial.platform: trial for trial in design.block(plot, design.cells[0], 0, 0)}
-    places = [Place(variant, block[variant.platform], {}) for variant in plot.variants]
+    places = [TrialSlot(variant, block[variant.platform], {}) for variant in plot.variants]
     on = planner.MachineResources((0,), "tcg", {}, {})
     return {
         b.kind.name: b for b in (make_batch(file, plot, 0, 1, part, on) for part in parts(places))

@@ -11,7 +11,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.design import planner, routers
-from hypertare.design.design import Plot, Variant, make
+from hypertare.design.design import Variant, WholePlot, make
 from hypertare.design.routers import Network, all_sides, networks
 from hypertare.machines.batch import nics_of
 from hypertare.machines.image import bird
@@ -49,7 +49,7 @@ XEN = 'machine = "emulated"\n[sut]\nplatforms = ["native", "xen"]'
 
 def made(
     text: str = TEXT, on: planner.MachineResources = ON, kind: str = "pc"
-) -> tuple[Study, Plot, plan.Bench]:
+) -> tuple[Study, WholePlot, plan.Bench]:
     file = StudyFile(text, "routed.toml")
     study = file.study()
     plot = make(study, 1).plots[0]

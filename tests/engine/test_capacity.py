@@ -5,7 +5,7 @@ import pytest
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.quantities import OfCapacity
 from hypertare.base.units import parse_of_capacity
-from hypertare.design.design import Plot, Variant, make
+from hypertare.design.design import Variant, WholePlot, make
 from hypertare.design.planner import Capacity, Chance, MachineResources, make_trial
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.engine import capacity
@@ -78,14 +78,14 @@ def test_a_capacity_is_needed_for_each_bench_and_only_where_a_rate_is_a_share_of
 
 
 def test_the_ask_paces_nothing_and_leaves_the_knobs_alone() -> None:
-    need = Need("load", Plot({"sut.nic": "e1000"}, (NATIVE,)))
+    need = Need("load", WholePlot({"sut.nic": "e1000"}, (NATIVE,)))
     ask = need.ask(NATIVE, 2)
     assert ask.levels == {"sut.nic": "e1000", "workloads.load.rate": None}
     assert (ask.cell, ask.replicate) == ({"sut.nic": "e1000"}, 2)
 
 
 def test_it_is_the_least_median_of_the_platforms() -> None:
-    need = Need("load", Plot({}, (NATIVE, GUEST)))
+    need = Need("load", WholePlot({}, (NATIVE, GUEST)))
     slow = [trial("guest", {"sut.nic": "e1000"}, goodput) for goodput in (3e6, 9e6, 4e6)]
     fast = [trial("native", {}, 50e6)]
     assert capacity.measured(need, [*slow, *fast]) == Capacity("load", {}, 4e6)
@@ -96,7 +96,7 @@ def test_it_is_the_least_median_of_the_platforms() -> None:
 
 @pytest.mark.parametrize("goodput", [None, 0.0])
 def test_without_a_capacity_the_reason_is_said(goodput: float | None) -> None:
-    need = Need("load", Plot({}, (NATIVE,)))
+    need = Need("load", WholePlot({}, (NATIVE,)))
     with pytest.raises(MachineError, match="load on native is not known"):
         capacity.measured(need, [trial("native", {}, goodput)])
 
@@ -115,7 +115,7 @@ def test_a_share_becomes_a_rate_of_the_bench_that_fits_best() -> None:
 
 def sent(on: MachineResources, rate: str, levels: dict) -> float | None:
     study = file().cell({"workloads.load.rate": rate})
-    made = make_trial(1, study, "load", NATIVE, Plot(levels, (NATIVE,)), on)
+    made = make_trial(1, study, "load", NATIVE, WholePlot(levels, (NATIVE,)), on)
     (send,) = [
         task.workload
         for phase in made.phases

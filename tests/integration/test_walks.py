@@ -12,7 +12,7 @@ import pytest
 from hypertare.base import paths
 from hypertare.design.design import make
 from hypertare.design.planner import Chance, MachineResources
-from hypertare.machines.batch import Place
+from hypertare.machines.batch import TrialSlot
 from hypertare.machines.batch import make as make_batch
 from hypertare.machines.image.build import build
 from hypertare.study import StudyFile
@@ -69,7 +69,8 @@ def boot(text: str, folder: Path, processor: str, **environment: str) -> emulate
     (plot,) = design.plots
     guest = next(one for one in plot.variants if one.platform == "guest")
     places = [
-        Place(guest, design.trial(plot, guest, cell, 0, 0), plot.levels) for cell in design.cells
+        TrialSlot(guest, design.trial(plot, guest, cell, 0, 0), plot.levels)
+        for cell in design.cells
     ]
     on = MachineResources(
         tuple(range(study.study().sut.cpus)), "tcg", {}, {},

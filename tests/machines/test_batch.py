@@ -15,7 +15,7 @@ from hypertare.design.pc import Nic, Pc
 from hypertare.design.planner import Chance, MachineResources
 from hypertare.machines.batch import (
     Batch,
-    Place,
+    TrialSlot,
     check_nics,
     nics_of,
     parts,
@@ -108,7 +108,7 @@ def test_a_pc_has_the_cpus_of_its_plot_and_no_others() -> None:
     for plot in design.plots:
         variant = plot.variants[0]
         planned = design.trial(plot, variant, design.cells[0], 0, 0)
-        made = make_batch(study, plot, 0, 1, [Place(variant, planned, plot.levels)], on(1))
+        made = make_batch(study, plot, 0, 1, [TrialSlot(variant, planned, plot.levels)], on(1))
         count = plot.levels["sut.cpus"]
         assert made.pc.cpus == count and made.pc.quantum_ns == 1000
         assert {node.cpus for node in made.bench.nodes} == {tuple(range(count))}
@@ -124,7 +124,7 @@ def test_page_walks_take_time_where_the_study_names_a_processor() -> None:
     for plot in design.plots:
         variant = plot.variants[0]
         planned = design.trial(plot, variant, design.cells[0], 0, 0)
-        made = make_batch(study, plot, 0, 1, [Place(variant, planned, plot.levels)], where)
+        made = make_batch(study, plot, 0, 1, [TrialSlot(variant, planned, plot.levels)], where)
         options[plot.levels["emulated.walks"]] = made.pc.options
     walks = ['--walks={"name": "mine"}', "--cache-share=0.5", "--walk-cost=1.0"]
     assert [one for one in options["mine.toml"] if one in walks] == walks
@@ -256,7 +256,7 @@ def boots_of(text: str, seed: int = 7, **levels: int) -> list[Batch]:
     plot, cell = design.plots[0], design.cells[0]
     planned = [design.trial(plot, variant, cell, 0, 0) for variant in plot.variants]
     own = {f"sut.{factor}": level for factor, level in levels.items()}
-    places = [Place(v, p, own) for v, p in zip(plot.variants, planned, strict=True)]
+    places = [TrialSlot(v, p, own) for v, p in zip(plot.variants, planned, strict=True)]
     chance = MachineResources((0,), "tcg", {}, {})
     return [make_batch(made, plot, 0, seed, own, chance) for own in parts(places)]
 

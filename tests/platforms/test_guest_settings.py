@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.platforms.commands import OLD, Change, System
+from hypertare.platforms.commands import OLD, KnobChange, System
 from hypertare.platforms.guest_settings import COMMANDS, GuestSettings
 from hypertare.platforms.registry import find
 from hypertare.protocol import plan
@@ -60,8 +60,8 @@ def test_a_microvm_shares_no_memory_and_needs_no_card_without_a_network() -> Non
 
 def test_libvirt_has_a_word_for_each_board_but_the_microvm() -> None:
     system = System(find("guest"))
-    pc = COMMANDS["machine_type"](Change("sut.machine_type", "pc", "q35", system))
+    pc = COMMANDS["machine_type"](KnobChange("sut.machine_type", "pc", "q35", system))
     assert pc.xml == '<os> <type machine="pc">hvm</type> </os>' and "-machine pc" in str(pc.note)
     assert 'machine="q35"' in pc.undo[0]
-    micro = COMMANDS["machine_type"](Change("sut.machine_type", "microvm", OLD, system))
+    micro = COMMANDS["machine_type"](KnobChange("sut.machine_type", "microvm", OLD, system))
     assert micro.xml is None and "-machine microvm" in str(micro.note)

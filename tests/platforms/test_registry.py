@@ -12,7 +12,7 @@ from hypertare.base.errors import InputError
 from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.design.profiles import PROFILES
-from hypertare.machines.batch import Place, parts
+from hypertare.machines.batch import TrialSlot, parts
 from hypertare.machines.batch import make as make_batch
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.platforms.registry import BASELINE, KINDS, PlatformName, find, is_own_setting
@@ -115,7 +115,7 @@ def test_an_emulated_pc_is_made_for_it(kind: Platform) -> None:
     design = make(file.study(), 1)
     (plot,) = design.plots
     block = {trial.platform: trial for trial in design.block(plot, design.cells[0], 0, 0)}
-    places = [Place(variant, block[variant.platform], {}) for variant in plot.variants]
+    places = [TrialSlot(variant, block[variant.platform], {}) for variant in plot.variants]
     on = planner.MachineResources((0,), "tcg", {}, {})
     (batch,) = (
         batch

@@ -22,7 +22,7 @@ from pytest import MonkeyPatch
 
 from hypertare.design import planner
 from hypertare.design.design import make
-from hypertare.machines.batch import Place, parts
+from hypertare.machines.batch import TrialSlot, parts
 from hypertare.machines.batch import make as make_batch
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.probes.registry import ChosenProbe
@@ -169,7 +169,7 @@ def emulated_steps_of(study: StudyFile) -> Iterator[plan.Step]:
     on = planner.MachineResources((0,), "tcg", {}, {}, capacities=known)
     for plot in design.plots:
         places = [
-            Place(variant, next(design.block(plot, cell, 0, 0)), levels)
+            TrialSlot(variant, next(design.block(plot, cell, 0, 0)), levels)
             for cell in design.cells
             for variant in plot.variants
             for levels in [{k: v for k, v in cell.levels.items() if k != "workload"}]

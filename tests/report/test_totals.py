@@ -10,7 +10,7 @@ from hypertare.base.level import Level
 from hypertare.protocol.records import Histogram, ProbeValues
 from hypertare.report import charts, translation
 from hypertare.report.tables import published, totals
-from hypertare.report.translation import Part, Tally
+from hypertare.report.translation import MeanCount, Tally
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import Estimate, Published, Total
 from tests.report.vega_lite import check
@@ -183,7 +183,7 @@ def test_error_codes_in_words(code: int, words: str) -> None:
 
 def test_small_parts_are_added_up_for_each_bar() -> None:
     parts = [
-        Part("exits", "guest", cell, "build", f"reason {n}", float(100 - n), 2)
+        MeanCount("exits", "guest", cell, "build", f"reason {n}", float(100 - n), 2)
         for cell in ("a", "b")
         for n in range(12)
     ]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hypertare.base.units import human_duration
 
 if TYPE_CHECKING:
-    from hypertare.design.design import Plot
+    from hypertare.design.design import WholePlot
     from hypertare.design.trials import FinishedTrial, PlannedTrial
-    from hypertare.findings.so_far import Change, SoFar
+    from hypertare.findings.so_far import CostSoFar, SoFar
     from hypertare.study.study import Study
 
 _PLAIN_EVERY = 25
@@ -29,7 +29,7 @@ class Watch:
         self._began = time.monotonic()
         self._done = 0
         self._so_far: SoFar | None = None
-        self._found: Change | None = None
+        self._found: CostSoFar | None = None
         self._warned: set[str] = set()
 
     def __enter__(self) -> Watch:
@@ -52,7 +52,7 @@ class Watch:
         else:
             self._bar.show(text)
 
-    def bench(self, boot: int, plot: Plot) -> None:
+    def bench(self, boot: int, plot: WholePlot) -> None:
         if self._bar is None:
             return
         guests = sum(variant.kind.uses_accelerator for variant in plot.variants)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypertare.design.planner import MachineResources
     from hypertare.engine.run_options import RunOptions
     from hypertare.findings.tuning_over import AtLevel, TuningOver
-    from hypertare.tune.over import Part, Sweep
+    from hypertare.tune.over import LevelTuning, Sweep
 
 
 def show_plan(sweep: Sweep, as_json: bool) -> None:
@@ -74,7 +74,7 @@ def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None
     from hypertare.report.tuning_html import write
     from hypertare.tune import over, session
 
-    def look(part: Part) -> MachineResources:
+    def look(part: LevelTuning) -> MachineResources:
         with Watch(part.prepared.run.study) as watch:
             on = resources(part.prepared.run, watch.notify, run_options.allow)
         session.check_machine(part.prepared, on)

@@ -73,7 +73,7 @@ def is_hard(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Plot:
+class WholePlot:
     """Hard-to-change levels, with the variants that share the bench."""
 
     levels: Cell
@@ -100,7 +100,7 @@ class EasyCell:
 class Design:
     """All cells of a study, and their order."""
 
-    plots: tuple[Plot, ...]
+    plots: tuple[WholePlot, ...]
     cells: tuple[EasyCell, ...]
     seed: int
 
@@ -124,7 +124,7 @@ class Design:
         return self._shuffled(range(len(self.cells)), "cells", boot, repetition)
 
     def block(
-        self, plot: Plot, cell: EasyCell, block: int, boot: int, *order: int
+        self, plot: WholePlot, cell: EasyCell, block: int, boot: int, *order: int
     ) -> Iterator[PlannedTrial]:
         """One trial of every variant, in random order: that of this block, unless `order` says of what.
         Ids are given by the caller (0 here).
@@ -133,7 +133,7 @@ class Design:
             yield self.trial(plot, plot.variants[index], cell, block, boot)
 
     def trial(
-        self, plot: Plot, variant: Variant, cell: EasyCell, block: int, boot: int
+        self, plot: WholePlot, variant: Variant, cell: EasyCell, block: int, boot: int
     ) -> PlannedTrial:
         levels = {**cell.levels, **plot.levels, **variant.levels}
         return PlannedTrial(0, block, boot, variant.platform, levels)
@@ -160,7 +160,7 @@ def make(study: Study, seed: int) -> Design:
     ]
     groups = [guests[i : i + MAX_GUESTS] for i in range(0, len(guests), MAX_GUESTS)] or [[]]
     plots = [
-        Plot(levels, tuple(name_nodes([*others, *group], study.bench_guests)))
+        WholePlot(levels, tuple(name_nodes([*others, *group], study.bench_guests)))
         for levels in combinations(hard)
         for group in groups
     ]

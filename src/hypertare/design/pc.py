@@ -33,7 +33,7 @@ class Nic:
 
 
 @dataclass(frozen=True)
-class Line:
+class LinePace:
     """How NICs at the ends of a line of a limited rate send: so many frames every so many ns."""
 
     frames: int
@@ -64,7 +64,7 @@ class Pc:
     driver_cpus: int | None = None
     driver_bound: bool = False
     scheduler: str | None = None
-    line: Line | None = None
+    line: LinePace | None = None
     quantum_ns: int = 2000
     walks: str | None = None
     cache_share: float = 0.25
@@ -154,7 +154,7 @@ MOST_FRAMES = 8
 """Of a burst: what a NIC that moderates its interrupts would report to its machine at once."""
 
 
-def _line(study: Study) -> Line | None:
+def _line(study: Study) -> LinePace | None:
     """Every frame takes the time of a full one."""
     rate = study.bench.line_rate
     if rate is None:
@@ -162,7 +162,7 @@ def _line(study: Study) -> Line | None:
     frame_s = 8 * on_wire(study.bench.mtu) / rate
     frames = min(max(round(BURST_S / frame_s), 1), MOST_FRAMES)
     # Rounded up: never more than the line carries.
-    return Line(frames, math.ceil(frames * frame_s * 1e9))
+    return LinePace(frames, math.ceil(frames * frame_s * 1e9))
 
 
 UNPACKING = 3

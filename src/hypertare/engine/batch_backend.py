@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from hypertare.base.level import Cell
 from hypertare.design.asks import Ask
-from hypertare.design.design import Plot, Variant, is_hard, name_nodes
+from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.boots import BatchMachine, Boots
 from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines import batch as batches
-from hypertare.machines.batch import Batch, Place, seed_of
+from hypertare.machines.batch import Batch, TrialSlot, seed_of
 from hypertare.machines.emulated import Output
 from hypertare.study import BASELINE
 
@@ -67,18 +67,18 @@ class BatchBackend:
         plot, variant = self._plot(ask)
         warmups: list[Kind] = ["warmup"] * self._warmup
         places = [
-            Place(variant, asking.planned(ask, block, boot, one), levels_of(ask), key)
+            TrialSlot(variant, asking.planned(ask, block, boot, one), levels_of(ask), key)
             for one in (*warmups, kind)
         ]
         seed = seed_of(asking.seed, _NUMBERED, block if ask.replicate is None else ask.replicate)
         return batches.make(asking.recorder.file, plot, boot, seed, places, asking.on)
 
-    def _plot(self, ask: Ask) -> tuple[Plot, Variant]:
+    def _plot(self, ask: Ask) -> tuple[WholePlot, Variant]:
         hard: Cell = {path: level for path, level in levels_of(ask).items() if is_hard(path)}
         platforms = dict.fromkeys((BASELINE, self.asking.platform))
         guests = self.asking.recorder.file.cell(levels_of(ask)).bench_guests
         variants = tuple(name_nodes([Variant(platform) for platform in platforms], guests))
-        return Plot(hard, variants), variants[-1]
+        return WholePlot(hard, variants), variants[-1]
 
     def _take_in(self, batch: Batch, output: Output) -> FinishedTrial:
         """The asked trial, which is the boot's last."""

@@ -11,11 +11,11 @@ from typing import Protocol
 
 from hypertare.base import interrupt
 from hypertare.design import planner
-from hypertare.design.design import Plot
+from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines.background_load import BackgroundLoad
-from hypertare.machines.batch import Place, TrialRecords
+from hypertare.machines.batch import TrialRecords, TrialSlot
 from hypertare.protocol import plan
 from hypertare.protocol.phase import REACH
 from hypertare.protocol.records import BenchReady, Record, TaskResult, TrialEnd
@@ -63,11 +63,11 @@ class Benches:
         self.others = BackgroundLoad(
             recorder.journal.add_other_programs, machine.proc, beside=machine.processes
         )
-        self.plot: Plot | None = None
+        self.plot: WholePlot | None = None
         self.lost = False
         self._plans: dict[object, plan.Trial] = {}
 
-    def make(self, plot: Plot, boot: int) -> NotMade | None:
+    def make(self, plot: WholePlot, boot: int) -> NotMade | None:
         """Makes the bench of a plot, where none stands."""
         file = self.recorder.file
         study = file.cell(plot.levels)
@@ -84,7 +84,7 @@ class Benches:
         self.machine.stand_aside(_under_test(bench, plot))
         return None
 
-    def run(self, place: Place, plot: Plot, limit_s: float = math.inf) -> FinishedTrial:
+    def run(self, place: TrialSlot, plot: WholePlot, limit_s: float = math.inf) -> FinishedTrial:
         """One trial on the bench that stands, to its end, also when Ctrl-C comes meanwhile.
 
         Args:
@@ -100,7 +100,7 @@ class Benches:
                 self.plot = None
                 raise
 
-    def _run(self, place: Place, plot: Plot, limit_s: float) -> FinishedTrial:
+    def _run(self, place: TrialSlot, plot: WholePlot, limit_s: float) -> FinishedTrial:
         trial = self._plan(place, plot)
         is_cut = any(phase.limit_s > limit_s for phase in trial.phases)
         if is_cut:
@@ -124,7 +124,7 @@ class Benches:
             )
         return self.recorder.trial(TrialRecords(place, tuple(records), error, seconds))
 
-    def _plan(self, place: Place, plot: Plot) -> plan.Trial:
+    def _plan(self, place: TrialSlot, plot: WholePlot) -> plan.Trial:
         """A trial's plan; on a bench that stands, those of a cell differ in their numbers alone."""
         planned = place.planned
         nodes = tuple(variant.node for variant in plot.variants)
@@ -142,7 +142,7 @@ class Benches:
             )
         return self._plans[key].model_copy(update={"id": planned.id})
 
-    def fail(self, place: Place, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
+    def fail(self, place: TrialSlot, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
         """A trial that could not begin."""
         return self.recorder.trial(TrialRecords(place, tuple(records), error, 0.0))
 
@@ -154,7 +154,7 @@ class Benches:
             self.recorder.pass_on(self.machine.teardown())
 
 
-def _under_test(bench: plan.Bench, plot: Plot) -> frozenset[int]:
+def _under_test(bench: plan.Bench, plot: WholePlot) -> frozenset[int]:
     """The CPUs on which is measured, or polled for what is."""
     named = {name for variant in plot.variants for name in variant.nodes}
     cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}

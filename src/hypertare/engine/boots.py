@@ -9,7 +9,7 @@ from typing import Protocol
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines import batch as batches
-from hypertare.machines.batch import Batch, Place
+from hypertare.machines.batch import Batch, TrialSlot
 from hypertare.machines.emulated import Output
 
 
@@ -42,8 +42,8 @@ class Boots:
         output: Output,
         *,
         bench_known: bool = False,
-        stored: Callable[[Place], FinishedTrial | None] = lambda _: None,
-    ) -> Iterator[tuple[Place, FinishedTrial]]:
+        stored: Callable[[TrialSlot], FinishedTrial | None] = lambda _: None,
+    ) -> Iterator[tuple[TrialSlot, FinishedTrial]]:
         """Writes down the records of a boot, trial by trial.
 
         Args:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hypertare.base import loading
 from hypertare.design import planner
-from hypertare.design.design import Design, Plot
+from hypertare.design.design import Design, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, Machine, NotMade
 from hypertare.engine.cell_tracker import CellTracker, Key, place_of
 from hypertare.engine.expected import bench_s, visits
 from hypertare.engine.numbers import Numbers
 from hypertare.engine.trial_recorder import Journal, Observer, TrialRecorder
-from hypertare.machines.batch import Place
+from hypertare.machines.batch import TrialSlot
 from hypertare.study import Study, StudyFile
 
 _MOST_GRACE_S = 60.0
@@ -127,7 +127,9 @@ class Campaign:
         plots = len({key.plot for key in self.cells.open()})
         return bool(wanted) and self._out_of_time(2 * plots * self._visit_s(wanted))
 
-    def _bench_failed(self, keys: Sequence[Key], plot: Plot, boot: int, failure: NotMade) -> None:
+    def _bench_failed(
+        self, keys: Sequence[Key], plot: WholePlot, boot: int, failure: NotMade
+    ) -> None:
         """Counts the failure against the node that is to blame, in every cell that is still open."""
         block = self.numbers.new_block()
         blamed = [variant for variant in plot.variants if failure.node in variant.nodes]
@@ -179,7 +181,7 @@ class Campaign:
                     return False
         return True
 
-    def _take(self, place: Place, finished: FinishedTrial) -> None:
+    def _take(self, place: TrialSlot, finished: FinishedTrial) -> None:
         self.cells.enter(place, finished)
         self.cells.took(place, finished)
         self.observer.end(finished, self.remaining_s())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.base.level import Cell
 from hypertare.design.asks import Ask
-from hypertare.design.design import Design, Plot, Variant
+from hypertare.design.design import Design, Variant, WholePlot
 from hypertare.design.planner import Capacity
 from hypertare.design.trials import FinishedTrial
 from hypertare.study import Study, StudyFile
@@ -33,7 +33,7 @@ class Need:
     """A capacity that the study's rates are shares of."""
 
     workload: str
-    plot: Plot
+    plot: WholePlot
 
     def cell(self, variant: Variant) -> Cell:
         return {**self.plot.levels, **variant.levels}

@@ -13,10 +13,10 @@ from typing import Any
 
 from hypertare.base.level import Cell
 from hypertare.base.level import key as series_key
-from hypertare.design.design import Design, Plot, Variant
+from hypertare.design.design import Design, Variant, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.findings.stopping import Watched
-from hypertare.machines.batch import Place
+from hypertare.machines.batch import TrialSlot
 from hypertare.study import Study
 from hypertare.study.size import expected_trial_s
 
@@ -51,7 +51,7 @@ class CellTracker:
         }
         self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
 
-    def _watch(self, plot: Plot) -> Watched:
+    def _watch(self, plot: WholePlot) -> Watched:
         baseline = next((v.node for v in plot.variants if v.kind.is_baseline), "")
         subjects = [variant.node for variant in plot.variants if _is_subject(variant, plot)]
         boots_at_all = plot.boots or self.study.machine_kind.boots_whole_pcs
@@ -77,7 +77,7 @@ class CellTracker:
         """Blocks of a cell that were begun, warm-ups left out."""
         return self._watched[key].attempts
 
-    def live_plot(self, index: int) -> Plot:
+    def live_plot(self, index: int) -> WholePlot:
         """The plot without the variants that no open cell needs any more: nobody boots a guest to wait."""
         plot, open_keys = self.design.plots[index], self.open(index)
         live = [
@@ -85,9 +85,9 @@ class CellTracker:
             for variant in plot.variants
             if any(self._takes_part(key, variant) for key in open_keys)
         ]
-        return Plot(plot.levels, tuple(live))
+        return WholePlot(plot.levels, tuple(live))
 
-    def has_subjects(self, index: int, live: Plot) -> bool:
+    def has_subjects(self, index: int, live: WholePlot) -> bool:
         """Whether there is anything left to measure on a plot's bench."""
         return any(_is_subject(variant, self.design.plots[index]) for variant in live.variants)
 
@@ -96,7 +96,9 @@ class CellTracker:
         one = key, variant.node
         return one not in self._abandoned and one not in self._resting
 
-    def places(self, key: Key, block: int, boot: int, kind: Kind, *order: int) -> Iterator[Place]:
+    def places(
+        self, key: Key, block: int, boot: int, kind: Kind, *order: int
+    ) -> Iterator[TrialSlot]:
         """One trial of every variant that takes part, in random order; not yet numbered."""
         plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
         variants = {
@@ -137,7 +139,7 @@ class CellTracker:
 
     # --- what was measured
 
-    def enter(self, place: Place, finished: FinishedTrial) -> None:
+    def enter(self, place: TrialSlot, finished: FinishedTrial) -> None:
         """Takes a trial that has just ended: it counts for the decision about its cell, and too many
         failures in a row give its variant up.
         """
@@ -227,7 +229,7 @@ class CellTracker:
 
     # --- time
 
-    def took(self, place: Place, finished: FinishedTrial) -> None:
+    def took(self, place: TrialSlot, finished: FinishedTrial) -> None:
         """Learns how long a trial of a workload takes on a node."""
         if finished.error is None:
             self._seconds[place.planned.workload, place.variant.node].add(finished.elapsed_s)
@@ -270,13 +272,13 @@ class _Mean:
         return self._sum / self._count
 
 
-def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> Place:
+def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> TrialSlot:
     """A trial of a cell, with the levels that are put into the study for it."""
     levels = {factor: level for factor, level in planned.cell.items() if factor != "workload"}
-    return Place(variant, planned, levels, key)
+    return TrialSlot(variant, planned, levels, key)
 
 
-def _is_subject(variant: Variant, plot: Plot) -> bool:
+def _is_subject(variant: Variant, plot: WholePlot) -> bool:
     """Whether it is measured for its own sake, as a baseline is where it is alone."""
     alone = all(other.kind.is_baseline for other in plot.variants)
     return alone or not variant.kind.is_baseline

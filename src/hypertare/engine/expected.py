@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from hypertare.design import pc
-from hypertare.design.design import Design, Plot
+from hypertare.design.design import Design, WholePlot
 from hypertare.machines.batch import seed_of
 from hypertare.platforms.pc_class import PcClass
 from hypertare.study import Study
@@ -20,14 +20,14 @@ _HOST_PER_VIRTUAL_S = 3.0
 """Seconds of the host that a second of virtual time at work takes."""
 
 
-def visits(study: Study, design: Design, plot: Plot, blocks: float) -> float:
+def visits(study: Study, design: Design, plot: WholePlot, blocks: float) -> float:
     """Benches that so many blocks of a plot take: a part of one where blocks are left of another."""
     if not plot.boots and len(design.plots) == 1:
         return min(1.0, blocks)
     return blocks / study.design.blocks_of_a_boot
 
 
-def bench_s(plot: Plot) -> float:
+def bench_s(plot: WholePlot) -> float:
     """Seconds that making a plot's bench takes."""
     return _BOOT_S if plot.boots else _BENCH_S
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hypertare.design.trials import Kind, PlannedTrial
-from hypertare.machines.batch import Place
+from hypertare.machines.batch import TrialSlot
 
 _BESIDE_CELLS: dict[Kind, int] = {"search": 1_000_000, "capacity": 2_000_000}
 
@@ -43,7 +43,7 @@ class Numbers:
         trial, block, boot = (max(numbers) + 1 for numbers in zip(*known, strict=True))
         return cls(trial, block, boot)
 
-    def placed(self, place: Place) -> Place:
+    def placed(self, place: TrialSlot) -> TrialSlot:
         return replace(place, planned=self.numbered(place.planned))
 
     def numbered(self, planned: PlannedTrial) -> PlannedTrial:

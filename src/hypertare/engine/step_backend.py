@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from hypertare.base.level import Cell
 from hypertare.design.asks import Ask
-from hypertare.design.design import MAX_GUESTS, Plot, Variant, is_hard, name_nodes
+from hypertare.design.design import MAX_GUESTS, Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, Machine
 from hypertare.engine.trial_runner import Asking, levels_of
-from hypertare.machines.batch import Place
+from hypertare.machines.batch import TrialSlot
 from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
@@ -93,7 +93,7 @@ class StepBackend:
         there = [variant.levels for variant in self._variants(self.benches.plot)]
         return all(_among(own, there) for own in wanted)
 
-    def _variants(self, plot: Plot) -> list[Variant]:
+    def _variants(self, plot: WholePlot) -> list[Variant]:
         return [v for v in plot.variants if v.platform == self.asking.platform]
 
     def _stand(self, hard: Cell, wanted: Sequence[Cell]) -> str | None:
@@ -111,13 +111,13 @@ class StepBackend:
         failure = self.benches.make(plot, self._boot)
         return self._warm_up(plot) if failure is None else failure.error
 
-    def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> Plot:
+    def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> WholePlot:
         platform = self.asking.platform
         others = [] if find(platform).is_baseline else [Variant(platform, own) for own in wanted]
         guests = self.asking.recorder.file.cell(hard).bench_guests
-        return Plot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
+        return WholePlot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 
-    def _warm_up(self, plot: Plot) -> str | None:
+    def _warm_up(self, plot: WholePlot) -> str | None:
         """All warm-ups of a bench are one block."""
         for variant in self._variants(plot):
             for _ in range(self._warmup):
@@ -136,11 +136,11 @@ class StepBackend:
         plot, levels = self.benches.plot, levels_of(ask)
         if error is not None or plot is None:
             self.asking.recorder.observer.begin(planned)
-            place = Place(Variant(planned.platform), planned, levels)
+            place = TrialSlot(Variant(planned.platform), planned, levels)
             return self.asking.answer(self.benches.fail(place, str(error)))
         own = _guest_only(levels)
         variant = next(v for v in self._variants(plot) if _same(v.levels, own))
-        finished = self.asking.answer(self.benches.run(Place(variant, planned, levels), plot))
+        finished = self.asking.answer(self.benches.run(TrialSlot(variant, planned, levels), plot))
         if self.benches.lost:
             # The other guests of the bench go with it; the next trial makes it anew.
             self.close()

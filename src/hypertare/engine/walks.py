@@ -112,7 +112,7 @@ def check(processors: Sequence[Description], settings: WalkSettings) -> None:
         MachineError: QEMU's user mode is not there, or does not take the plugin.
     """
     with tempfile.TemporaryFile() as output:
-        place = run.Place(output=output)
+        place = run.CommandEnvironment(output=output)
         run.walk(["true"], list(processors), settings.options, lambda *_: None, place)
 
 
@@ -243,24 +243,25 @@ class Stage:
 @contextmanager
 def _ready(
     need: Need, programs: Programs | None, output: IO[bytes]
-) -> Iterator[tuple[list[str], run.Place]]:
+) -> Iterator[tuple[list[str], run.CommandEnvironment]]:
     """The command line, and the place where all is there that it needs."""
     if not need.in_image:
         with agent.copied() as program:
-            yield [str(program), *need.argv[1:]], run.Place(environment=_ENVIRONMENT, output=output)
+            place = run.CommandEnvironment(environment=_ENVIRONMENT, output=output)
+            yield [str(program), *need.argv[1:]], place
         return
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="hypertare-programs-"))
     try:
         walk_root.make(folder, programs.members())
-        place = run.Place(folder, real.WORK, _ENVIRONMENT, output)
+        place = run.CommandEnvironment(folder, real.WORK, _ENVIRONMENT, output)
         _prepare(need, place)
         yield list(need.argv), place
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prepare(need: Need, place: run.Place) -> None:
+def _prepare(need: Need, place: run.CommandEnvironment) -> None:
     """What comes before each trial, unseen by the model."""
     if need.prepare is None:
         return

@@ -26,7 +26,7 @@ from hypertare.engine.expected import boot_s, boots_of_plot, cuts
 from hypertare.engine.numbers import Numbers
 from hypertare.engine.trial_recorder import Journal, Observer, TrialRecorder
 from hypertare.machines import batch as batches
-from hypertare.machines.batch import Batch, Place, seed_of
+from hypertare.machines.batch import Batch, TrialSlot, seed_of
 from hypertare.machines.emulated import Output
 from hypertare.study import Study, StudyFile
 
@@ -152,7 +152,7 @@ class Waves:
             for part, of_class in enumerate(batches.parts(places)):
                 yield batches.make(self.file, plot, boot, seed, of_class, self.resources, part)
 
-    def _places(self, keys: Sequence[Key], boot: int, replicate: int) -> Iterator[Place]:
+    def _places(self, keys: Sequence[Key], boot: int, replicate: int) -> Iterator[TrialSlot]:
         """In an order that goes with the seed: the same in boots of other plots that have the same one."""
         for count, (key, kind) in enumerate(self._blocks(keys, replicate)):
             block = self.numbers.new_block()
@@ -188,7 +188,7 @@ class Waves:
 
     # --- a run that goes on
 
-    def _stored_at(self, place: Place) -> FinishedTrial | None:
+    def _stored_at(self, place: TrialSlot) -> FinishedTrial | None:
         return self._stored.get(place.planned.id)
 
     def _is_stored(self, batch: Batch) -> bool:

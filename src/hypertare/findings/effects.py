@@ -20,7 +20,7 @@ from hypertare.findings.ruling import Rules
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.runs.summary import Effect, Effects, Lead
 from hypertare.stats.comparisons import holm
-from hypertare.stats.effects import Decomposition, Part, Subset, decompose
+from hypertare.stats.effects import Decomposition, Subset, VarianceShare, decompose
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _leads(found: Effects, parts: Decomposition) -> Iterator[Lead]:
         )
 
 
-def _effect(found: Effects, parts: Decomposition, subset: Subset, part: Part) -> Effect:
+def _effect(found: Effects, parts: Decomposition, subset: Subset, part: VarianceShare) -> Effect:
     paths = tuple(found.levels)
     effect = Effect(
         factors=tuple(paths[place] for place in subset),

@@ -12,7 +12,7 @@ from hypertare.stats.boots import Running
 
 
 @dataclass(frozen=True)
-class Change:
+class CostSoFar:
     """The response against the baseline as a share, with its interval: 0.38 is 38 % more."""
 
     platform: str
@@ -36,7 +36,7 @@ class SoFar:
         self._waiting: list[FinishedTrial] = []
         self._running: dict[object, Running] = {}
 
-    def add(self, finished: FinishedTrial) -> Change | None:
+    def add(self, finished: FinishedTrial) -> CostSoFar | None:
         """What is known now of the platforms of this trial's block; none while nothing is."""
         planned = finished.planned
         if planned.block != self._block:
@@ -54,7 +54,7 @@ class SoFar:
         self._waiting = []
         return next((one for one in reversed(found) if one is not None), None)
 
-    def _pair(self, finished: FinishedTrial, native: float) -> Change | None:
+    def _pair(self, finished: FinishedTrial, native: float) -> CostSoFar | None:
         planned, value = finished.planned, self._leading(finished)
         assert value is not None
         place = (planned.platform, key(planned.cell))
@@ -64,7 +64,7 @@ class SoFar:
         if not math.isfinite(half):
             return None
         ends = (math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half))
-        return Change(planned.platform, *ends)
+        return CostSoFar(planned.platform, *ends)
 
     def _leading(self, finished: FinishedTrial) -> float | None:
         """None where it has no ratio."""

@@ -70,7 +70,7 @@ class Look(Part):
     cpu: float | None
 
 
-class Change(Part):
+class Gain(Part):
     """A response of the winner against the default, from fresh trials: a ratio - 1."""
 
     response: str
@@ -102,7 +102,7 @@ class Confirmation(Part):
     search_gain: float | None
     by_block: tuple[float, ...]
     confirmed: bool
-    changes: tuple[Change, ...]
+    changes: tuple[Gain, ...]
 
 
 class Smallest(Part):

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, at_boot
+from hypertare.platforms.commands import Entry, KnobChange, at_boot
 from hypertare.protocol import plan
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     """Source: xl(1), sched-credit; libxl's domains have it from their configuration, dom0 has none."""
     apply, undo = change.each(lambda v: f"xl sched-credit -d Domain-0 -w {shlex.quote(v)}")
     keep, forget = at_boot(change.path, apply)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry
+from hypertare.platforms.commands import Entry, KnobChange
 from hypertare.protocol import plan
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     """As the driver domain's, for guests in their order: `cpu_weight` of xl.cfg(5) keeps it."""
     note = (
         f"One a guest, in their order: {change.new} (was {change.was}): xl sched-credit -d GUEST -w "

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, into, slug
+from hypertare.platforms.commands import Entry, KnobChange, into, slug
 from hypertare.protocol import plan
 
 HaltPoll = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -18,7 +18,7 @@ HaltPoll = Annotated[int, Field(ge=0, le=10_000_000)]
 _PARAMETER = "/sys/module/kvm/parameters/halt_poll_ns"
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     file = f"/etc/modprobe.d/{slug(change.path)}.conf"
     apply, undo = change.each(lambda value: f"echo {shlex.quote(value)} > {_PARAMETER}")
     keep = into(file, f"options kvm halt_poll_ns={change.new}")

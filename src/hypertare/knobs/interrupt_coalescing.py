@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
-from hypertare.platforms.commands import Change, Entry, commanded, on_or_off, one_line
+from hypertare.platforms.commands import Entry, KnobChange, commanded, on_or_off, one_line
 from hypertare.protocol import plan
 
 
@@ -20,7 +20,7 @@ class CoalescingSettings(SomeOf):
     adaptive_rx: bool | None = None
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     name = change.key.replace("_", "-")
     show = on_or_off if name.startswith("adaptive") else one_line
     return commanded(

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from hypertare.base.settings import Settings
 from hypertare.knobs.knob import Count, KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, of_memory
+from hypertare.platforms.commands import Entry, KnobChange, of_memory
 from hypertare.protocol import plan
 
 
@@ -26,7 +26,7 @@ class KsmSettings(Settings):
         return {"run": given} if isinstance(given, bool) else given
 
 
-def _typed_run(change: Change) -> Entry:
+def _typed_run(change: KnobChange) -> Entry:
     """0 alone would leave merged pages merged."""
     made = of_memory("ksm/run", "host", "2 takes apart what was merged, and stops it.")
     number = {"true": "1", "false": "2"}

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, commanded, quoted
+from hypertare.platforms.commands import Entry, KnobChange, commanded, quoted
 from hypertare.protocol import plan
 
 LEAST_MTU = 68
@@ -29,7 +29,7 @@ MOST_OF_NIC: Mapping[plan.NicModel, int] = {
 """The most that Linux 6.1's drivers of QEMU's cards take."""
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     entry = commanded(
         "ip link show dev IFACE",
         lambda _, value: f"ip link set dev IFACE mtu {shlex.quote(value)}",

@@ -10,18 +10,18 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, commanded, into, slug
+from hypertare.platforms.commands import Entry, KnobChange, commanded, into, slug
 from hypertare.protocol import plan
 from hypertare.protocol.constants import NAPI_MODULE, NAPI_WEIGHT_FILE
 
 PollWeight = Annotated[int, Field(ge=1, le=1024)]
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     return _of_virtio(change) if change.system.nic == "virtio-net" else _of_any(change)
 
 
-def _of_virtio(change: Change) -> Entry:
+def _of_virtio(change: KnobChange) -> Entry:
     """virtio_net reads its parameter when it is loaded, often already from the initramfs."""
     file = f"/etc/modprobe.d/{slug(change.path)}.conf"
     return Entry(
@@ -35,7 +35,7 @@ def _of_virtio(change: Change) -> Entry:
     )
 
 
-def _of_any(change: Change) -> Entry:
+def _of_any(change: KnobChange) -> Entry:
     entry = commanded(
         f"cat {NAPI_WEIGHT_FILE}",
         lambda _, value: f"echo {shlex.quote(f'IFACE {value}')} > {NAPI_WEIGHT_FILE}",

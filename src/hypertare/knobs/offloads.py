@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, commanded, on_or_off
+from hypertare.platforms.commands import Entry, KnobChange, commanded, on_or_off
 from hypertare.protocol import plan
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     name = shlex.quote(change.key)
     return commanded(
         "ethtool -k IFACE",

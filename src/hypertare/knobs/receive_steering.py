@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from hypertare.base.quantities import parse_cpus
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, commanded
+from hypertare.platforms.commands import Entry, KnobChange, commanded
 from hypertare.protocol import plan
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     return commanded(
         "cat /sys/class/net/IFACE/queues/rx-*/rps_cpus",
         lambda _, value: (

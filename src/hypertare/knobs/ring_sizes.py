@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
-from hypertare.platforms.commands import Change, Entry, commanded, one_line
+from hypertare.platforms.commands import Entry, KnobChange, commanded, one_line
 from hypertare.protocol import plan
 
 Descriptors = Annotated[Count, Field(ge=1)]
@@ -22,7 +22,7 @@ class RingSettings(SomeOf):
     tx: Descriptors | None = None
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     return commanded(
         "ethtool -g IFACE",
         lambda _, value: f"ethtool -G IFACE {shlex.quote(change.key)} {shlex.quote(value)}",

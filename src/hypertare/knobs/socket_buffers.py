@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, in_bytes, sysctls
+from hypertare.platforms.commands import Entry, KnobChange, in_bytes, sysctls
 from hypertare.protocol import plan
 
 _TCP_LEAST = 4096
@@ -18,7 +18,7 @@ def _size_of(name: str, text: str) -> str:
     return f"{min(_TCP_LEAST, int(text))} {text} {text}" if name.startswith("net.ipv4") else text
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     return sysctls(_SIZES, _size_of)(change.shown(in_bytes))
 
 

@@ -10,14 +10,14 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry, sysctls
+from hypertare.platforms.commands import Entry, KnobChange, sysctls
 from hypertare.protocol import plan
 
 SysctlName = Annotated[str, Field(pattern=r"^net(/[A-Za-z0-9_-]+)+$", max_length=200)]
 SysctlValue = int | Annotated[str, Field(pattern=r"^[\x20-\x7e]+$", max_length=500)]
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     return sysctls((change.key.replace("/", "."),))(change)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from hypertare.base.quantities import Dscp, Rate, Share
 from hypertare.base.settings import Settings
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Change, Entry
+from hypertare.platforms.commands import Entry, KnobChange
 from hypertare.protocol import plan
 
 _LEAST_SHARE = 0.01
@@ -44,7 +44,7 @@ class TrafficClassSettings(Settings):
         return plan.MarkedClass(dscp=self.dscp, rate_bps=round(self.rate * share), first=first)
 
 
-def _typed(change: Change) -> Entry:
+def _typed(change: KnobChange) -> Entry:
     """No single command of tc(8) sets it: a discipline, its classes and a filter are made one by one."""
     return Entry(
         look_first=("tc -s class show dev IFACE",),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.design import pc, planner
-from hypertare.design.design import Plot, Variant
+from hypertare.design.design import Variant, WholePlot
 from hypertare.design.pc import Nic, Pc
 from hypertare.design.trials import PlannedTrial
 from hypertare.machine_kinds.clock import CLOCKS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class TrialSlot:
     """A trial's place in the run: its variant, its numbers, what is put into the study for it.
 
     `key` is whatever the maker of the batch knows it by.
@@ -54,7 +54,7 @@ class Batch:
     boot: int
     pc: Pc
     bench: plan.Bench
-    places: tuple[Place, ...]
+    places: tuple[TrialSlot, ...]
     trials: tuple[plan.Trial, ...]
     part: int = 0
 
@@ -78,9 +78,9 @@ class Batch:
         return self.pc, hashlib.sha256(self.steps).hexdigest()
 
 
-def parts(places: Sequence[Place]) -> list[list[Place]]:
+def parts(places: Sequence[TrialSlot]) -> list[list[TrialSlot]]:
     """The places of a boot by the class of PC that they need, each in their order; guests' first."""
-    found: dict[PcClass, list[Place]] = {}
+    found: dict[PcClass, list[TrialSlot]] = {}
     for place in places:
         found.setdefault(place.variant.kind.pc, []).append(place)
     return [
@@ -90,10 +90,10 @@ def parts(places: Sequence[Place]) -> list[list[Place]]:
 
 def make(
     file: StudyFile,
-    plot: Plot,
+    plot: WholePlot,
     boot: int,
     seed: int,
-    places: Sequence[Place],
+    places: Sequence[TrialSlot],
     on: planner.MachineResources,
     part: int = 0,
 ) -> Batch:
@@ -159,7 +159,7 @@ def nics_of(bench: plan.Bench, trials: Sequence[plan.Trial] = ()) -> tuple[Nic, 
     return tuple(dict.fromkeys(all_of_them))
 
 
-def check_nics(file: StudyFile, plot: Plot, on: planner.MachineResources) -> None:
+def check_nics(file: StudyFile, plot: WholePlot, on: planner.MachineResources) -> None:
     """Whether the PCs of a plot have room for all their NICs.
 
     Raises:
@@ -179,7 +179,7 @@ def check_nics(file: StudyFile, plot: Plot, on: planner.MachineResources) -> Non
             )
 
 
-def _of_class(plot: Plot, kind: PcClass) -> Plot:
+def _of_class(plot: WholePlot, kind: PcClass) -> WholePlot:
     return replace(plot, variants=tuple(v for v in plot.variants if v.kind.pc == kind))
 
 
@@ -225,7 +225,7 @@ def renumbered(records: Sequence[Record], trial: int) -> Iterator[Record]:
 class TrialRecords:
     """The records of a boot about one of its trials, under the run's numbers."""
 
-    place: Place
+    place: TrialSlot
     records: tuple[Record, ...]
     error: str | None
     seconds: float

@@ -52,7 +52,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Change:
+class KnobChange:
     """A knob's new level and its old one, as text; `old` is OLD where only the system knows it."""
 
     path: str
@@ -74,7 +74,7 @@ class Change:
         """A line for the new level, and the one that takes it back."""
         return make(self.new), make(self.old)
 
-    def shown(self, show: Callable[[str], str]) -> Change:
+    def shown(self, show: Callable[[str], str]) -> KnobChange:
         return replace(
             self, new=show(self.new), old=self.old if self.old == OLD else show(self.old)
         )
@@ -93,7 +93,7 @@ class Entry:
     note: str | None = None
 
 
-Maker = Callable[[Change], Entry]
+Maker = Callable[[KnobChange], Entry]
 
 
 def one_line(text: str) -> str:
@@ -144,11 +144,11 @@ def at_boot(path: str, command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def commanded(
-    look_first: str, make: Callable[[Change, str], str], note: str | None = None
+    look_first: str, make: Callable[[KnobChange, str], str], note: str | None = None
 ) -> Maker:
     """One command that sets a value and does not outlive a reboot."""
 
-    def entry(change: Change) -> Entry:
+    def entry(change: KnobChange) -> Entry:
         apply, undo = change.each(lambda value: make(change, value))
         keep, forget = at_boot(change.path, apply)
         return Entry(None, (look_first,), (apply,), keep, (undo, *forget), note=note)
@@ -161,7 +161,7 @@ def sysctls(
 ) -> Maker:
     """`value` makes a sysctl's value from its name and the level."""
 
-    def entry(change: Change) -> Entry:
+    def entry(change: KnobChange) -> Entry:
         file = f"/etc/sysctl.d/90-{slug(change.path)}.conf"
 
         def lines(text: str) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ def of_memory(file: str, where: Where | None = None, note: str | None = None) ->
     """A file below /sys/kernel/mm, the same for all of a machine."""
     path = f"/sys/kernel/mm/{file}"
 
-    def entry(change: Change) -> Entry:
+    def entry(change: KnobChange) -> Entry:
         made = commanded(
             f"cat {path}", lambda _, value: f"echo {shlex.quote(value)} > {path}", note=note
         )(change)
@@ -210,7 +210,7 @@ def of_memory(file: str, where: Where | None = None, note: str | None = None) ->
 def edited(xml: Callable[[str], str], qemu: Callable[[str], str], what: str) -> Maker:
     """An element of a domain's XML that virsh has no verb for, to be changed by hand."""
 
-    def entry(change: Change) -> Entry:
+    def entry(change: KnobChange) -> Entry:
         was = "what it was" if change.old == OLD else xml(change.old)
         return Entry(
             "host",

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from hypertare.base.settings import Settings
 from hypertare.base.units import human_size
-from hypertare.platforms.commands import OLD, Change, Entry, Maker, edited, of_memory, quoted
+from hypertare.platforms.commands import OLD, Entry, KnobChange, Maker, edited, of_memory, quoted
 from hypertare.protocol import plan
 from hypertare.protocol.constants import HUGE_PAGE
 
@@ -323,7 +323,7 @@ ON_ONE_BENCH = frozenset(GuestSettings.model_fields) - _OF_ITS_HOST
 # --- their words
 
 
-def _machine_type(change: Change) -> Entry:
+def _machine_type(change: KnobChange) -> Entry:
     if "microvm" not in (change.new, change.old):
         return edited(_board_xml, _board_option, "its board")(change)
     return Entry(
@@ -346,7 +346,7 @@ def _model_xml(model: str) -> str:
     return f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>"
 
 
-def _pages(change: Change) -> Entry:
+def _pages(change: KnobChange) -> Entry:
     """Pages of the pool are libvirt's word; transparent ones are a setting of the host."""
     if change.new == "2M":
         return edited(_huge_pages_xml, _huge_pages_option, "its memory")(change)
@@ -385,7 +385,7 @@ _OWN_CPU = (
 )
 
 
-def _datapath(change: Change) -> Entry:
+def _datapath(change: KnobChange) -> Entry:
     """By libvirt's words; two of them have a back end that is somebody else's."""
     shared = change.new in OUR_DATAPATHS
     more = f" {_BACK_END}{_SHARED}." if shared else ""
@@ -414,7 +414,7 @@ def _datapath_option(datapath: str) -> str:
     return f"-netdev tap,id=...,vhost={'off' if datapath == 'qemu' else 'on'}"
 
 
-def _queues(change: Change) -> Entry:
+def _queues(change: KnobChange) -> Entry:
     return _of_card(
         change,
         lambda queues: (
@@ -429,7 +429,7 @@ def _queues(change: Change) -> Entry:
     )
 
 
-def _poll_us(change: Change) -> Entry:
+def _poll_us(change: KnobChange) -> Entry:
     """libvirt's domain XML has no word for it."""
     was = "leave poll-us out again" if change.old == OLD else f"poll-us={change.old} again"
     return Entry(
@@ -440,7 +440,7 @@ def _poll_us(change: Change) -> Entry:
     )
 
 
-def _disk_device(change: Change) -> Entry:
+def _disk_device(change: KnobChange) -> Entry:
     bus = {"virtio-blk": "virtio", "virtio-scsi": "scsi", "nvme": "nvme", "ahci": "sata"}
     device = {
         "virtio-blk": "virtio-blk-pci",
@@ -469,7 +469,7 @@ def _disk_driver(attribute: str, option: str) -> Maker:
     )
 
 
-def _disk_iothread(change: Change) -> Entry:
+def _disk_iothread(change: KnobChange) -> Entry:
     return edited(
         lambda _: "<iothreads>1</iothreads> <disk> <driver name='qemu' iothread='1'/> </disk>",
         lambda _: "-object iothread,id=disk-thread -device ...,iothread=disk-thread",
@@ -477,7 +477,7 @@ def _disk_iothread(change: Change) -> Entry:
     )(change)
 
 
-def _disk_queues(change: Change) -> Entry:
+def _disk_queues(change: KnobChange) -> Entry:
     """Of virtio-blk, as libvirt has it; other devices have other words."""
     return edited(
         lambda queues: f"<disk> <driver name='qemu' queues={quoted(queues)}/> </disk>",
@@ -486,7 +486,7 @@ def _disk_queues(change: Change) -> Entry:
     )(change)
 
 
-def _disk_format(change: Change) -> Entry:
+def _disk_format(change: KnobChange) -> Entry:
     entry = _disk_driver("type", "format")(change)
     turned = f"qemu-img convert -f {change.old} -O {change.new} OLD NEW"
     return replace(
@@ -494,7 +494,7 @@ def _disk_format(change: Change) -> Entry:
     )
 
 
-def _files(change: Change) -> Entry:
+def _files(change: KnobChange) -> Entry:
     """A directory beside a disk: what it is called in the guest is the user's to say."""
     entry = edited(_files_xml, lambda kind: _FILE_OPTIONS[kind], "a directory that it works in")(
         change
@@ -525,7 +525,7 @@ _FILE_OPTIONS = {
 
 
 def _of_card(
-    change: Change, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
+    change: KnobChange, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
 ) -> Entry:
     entry = edited(xml, qemu, what)(change)
     return replace(entry, note=f"{entry.note}{more}")

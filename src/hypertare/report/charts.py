@@ -19,7 +19,7 @@ from hypertare.report.every_trial import Column, EveryTrial
 from hypertare.report.model import CpuTime, EcdfPoint, Polls, Report, SeriesPoint
 from hypertare.report.tables.published import setting
 from hypertare.report.tables.totals import Bar
-from hypertare.report.translation import Part
+from hypertare.report.translation import MeanCount
 from hypertare.report.vega import (
     FEW_TICKS,
     LEGEND,
@@ -374,7 +374,7 @@ def _published_pane(title: str, found: Sequence[Published]) -> Spec:
     return sized(drawn, height=22 * len(order), width=520)
 
 
-def parts(found: Sequence[Part], unit: str, report: Report) -> Spec:
+def parts(found: Sequence[MeanCount], unit: str, report: Report) -> Spec:
     """Counts of a trial in their parts, a bar for each platform in a cell."""
     several = len({one.platform for one in found}) > 1
     rows = [

@@ -25,7 +25,7 @@ _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
 @dataclass(frozen=True)
-class Line:
+class Distribution:
     """A setting's distribution; `unit` is of its values."""
 
     name: str
@@ -35,7 +35,7 @@ class Line:
     unit: str
 
 
-def found(plot: Plot, report: Report) -> list[Line]:
+def found(plot: Plot, report: Report) -> list[Distribution]:
     """By facet, then by line."""
     cells = report.cells()
     groups: dict[tuple[str, str], list[EcdfPoint]] = {}
@@ -52,7 +52,7 @@ def found(plot: Plot, report: Report) -> list[Line]:
     )
     unit = f"s{mark_of(report.summary.clock)}"
     return [
-        Line(
+        Distribution(
             _line(plot, cells[cell], platform, report),
             report.platform_of[platform],
             _facet(plot, cells[cell]),
@@ -63,7 +63,7 @@ def found(plot: Plot, report: Report) -> list[Line]:
     ]
 
 
-def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
+def chart(plot: Plot, report: Report, lines: Sequence[Distribution]) -> Spec:
     found = [point.value_s for line in lines for point in line.points]
     divisor, unit = figures.axis_scale(found, lines[0].unit, logarithmic=True)
     data = [
@@ -114,7 +114,7 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
     return vega.panes(drawn, columns=2, width=300)
 
 
-def _near(lines: Sequence[Line], baseline: str) -> dict[str, list[float]]:
+def _near(lines: Sequence[Distribution], baseline: str) -> dict[str, list[float]]:
     """By facet, what round trips are near that take no longer."""
     found: dict[str, list[float]] = {}
     for line in lines:
@@ -129,7 +129,7 @@ def head(plot: Plot) -> tuple[str, ...]:
     return (*named, "setting", *(f"{100 * share:g} % within" for share in _QUANTILES))
 
 
-def rows(plot: Plot, lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
+def rows(plot: Plot, lines: Sequence[Distribution]) -> Iterator[tuple[str, ...]]:
     for line in lines:
         quantiles = (
             next(p.value_s for p in line.points if p.share >= share) for share in _QUANTILES

@@ -28,7 +28,7 @@ from hypertare.protocol.records import (
     TaskResult,
 )
 from hypertare.report import claims, colours, factors, failures, verdict, work_done
-from hypertare.report.translation import Part, Tally
+from hypertare.report.translation import MeanCount, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import INTERRUPTED, Meta, Store
 from hypertare.runs.summary import Estimate, Summary
@@ -145,7 +145,7 @@ class Report:
     ecdf: tuple[EcdfPoint, ...]
     polls: tuple[Polls, ...]
     cpu: tuple[CpuTime, ...]
-    translation: tuple[Part, ...]
+    translation: tuple[MeanCount, ...]
     failures: tuple[Failure, ...]
     printed: dict[str, str]
     warnings: tuple[str, ...]

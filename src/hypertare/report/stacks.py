@@ -28,7 +28,7 @@ _DRIVER_COLOUR = "#7a869a"
 
 
 @dataclass(frozen=True)
-class Part:
+class StackSegment:
     """One guest's part of a bar, or the driver domain's."""
 
     name: str
@@ -36,7 +36,7 @@ class Part:
     label: str
 
 
-def found(plot: Plot, report: Report) -> list[Part]:
+def found(plot: Plot, report: Report) -> list[StackSegment]:
     """In the order of tables: by facet and level, the driver domain first, then guests by number.
 
     A guest that works alone is measured as the whole.
@@ -46,19 +46,19 @@ def found(plot: Plot, report: Report) -> list[Part]:
         e for e in report.summary.estimates if e.response == plot.y and not _is_several(e, report)
     ]
     parts = [
-        Part(f"guest {one.guest or 1}", one, one.platform)
+        StackSegment(f"guest {one.guest or 1}", one, one.platform)
         for one in (*alone, *report.summary.guests)
         if one.response == plot.y and _is_of(plot, one, baseline)
     ]
     driver = [
-        Part(_DRIVER_NAME, one, one.platform)
+        StackSegment(_DRIVER_NAME, one, one.platform)
         for one in report.summary.estimates
         if one.response == _DRIVER.get(plot.y) and _is_of(plot, one, baseline)
     ]
     return sorted([*driver, *parts], key=lambda part: _place(plot, part))
 
 
-def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
+def chart(plot: Plot, report: Report, parts: Sequence[StackSegment]) -> Spec:
     natives = _natives(plot, report)
     highest = max([*_totals(plot, parts).values(), *(one.estimate for one in natives)])
     divisor, unit = figures.scale(highest, parts[0].estimate.unit)
@@ -131,7 +131,7 @@ def head(plot: Plot) -> tuple[str, ...]:
     return (*named, "platform", "part", word(plot.y), "interval")
 
 
-def rows(plot: Plot, parts: Sequence[Part]) -> Iterator[tuple[str, ...]]:
+def rows(plot: Plot, parts: Sequence[StackSegment]) -> Iterator[tuple[str, ...]]:
     for part in parts:
         one = part.estimate
         yield (
@@ -158,7 +158,7 @@ def _is_cell(plot: Plot, one: Estimate) -> bool:
     return one.cell.get("workload") == plot.workload and all(f in one.cell for f in plot.factors)
 
 
-def _place(plot: Plot, part: Part) -> tuple[Any, ...]:
+def _place(plot: Plot, part: StackSegment) -> tuple[Any, ...]:
     cell = part.estimate.cell
     facet = levels.order(cell[plot.facet]) if plot.facet else (0, 0.0, "")
     return (part.label, facet, levels.order(cell[plot.x]), _order_of_name(part.name))
@@ -168,12 +168,12 @@ def _order_of_name(name: str) -> int:
     return 0 if name == _DRIVER_NAME else int(name.removeprefix("guest "))
 
 
-def _level_place(plot: Plot, parts: Sequence[Part], text: str) -> tuple[int, float, str]:
+def _level_place(plot: Plot, parts: Sequence[StackSegment], text: str) -> tuple[int, float, str]:
     at = (part.estimate.cell[plot.x] for part in parts)
     return levels.order(next(level for level in at if levels.shown(level) == text))
 
 
-def _facet(plot: Plot, part: Part, parts: Sequence[Part]) -> str:
+def _facet(plot: Plot, part: StackSegment, parts: Sequence[StackSegment]) -> str:
     platforms = len({one.label for one in parts}) > 1
     named = [part.label] if platforms else []
     if plot.facet:
@@ -192,13 +192,13 @@ def _natives(plot: Plot, report: Report) -> list[Estimate]:
     ]
 
 
-def _facets_of(plot: Plot, native: Estimate, parts: Sequence[Part]) -> list[str]:
+def _facets_of(plot: Plot, native: Estimate, parts: Sequence[StackSegment]) -> list[str]:
     """The panes in which a baseline's line belongs: of every platform in its cell."""
     same = (part for part in parts if part.estimate.cell == native.cell)
     return list(dict.fromkeys(_facet(plot, part, parts) for part in same))
 
 
-def _totals(plot: Plot, parts: Sequence[Part]) -> dict[tuple[str, str], float]:
+def _totals(plot: Plot, parts: Sequence[StackSegment]) -> dict[tuple[str, str], float]:
     sums: dict[tuple[str, str], float] = {}
     for part in parts:
         at = (_facet(plot, part, parts), levels.shown(part.estimate.cell[plot.x]))

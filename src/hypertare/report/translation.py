@@ -30,7 +30,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True)
-class Part:
+class MeanCount:
     """How much of a kind a trial had, the mean over `trials`."""
 
     kind: str
@@ -62,11 +62,11 @@ class Tally:
                 for part, count in counts.items():
                     sums[kind, part] = sums.get((kind, part), 0.0) + count
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[MeanCount]:
         for place, sums in self._sums.items():
             for (kind, part), count in sums.items():
                 trials = self._trials[place, kind]
-                yield Part(kind, *place, part, count / trials, trials)
+                yield MeanCount(kind, *place, part, count / trials, trials)
 
 
 def _counts(record: ProbeValues) -> Iterator[tuple[str, dict[str, float]]]:
@@ -101,7 +101,7 @@ def fault(code: int) -> str:
     return ", ".join(words)
 
 
-def largest(parts: Sequence[Part]) -> list[Part]:
+def largest(parts: Sequence[MeanCount]) -> list[MeanCount]:
     """The parts that are worth a colour, by size, and the others added up for each bar."""
     sizes: dict[str, float] = {}
     for one in parts:
@@ -109,14 +109,14 @@ def largest(parts: Sequence[Part]) -> list[Part]:
     named = sorted(sizes, key=lambda name: -sizes[name])
     kept = named if len(named) <= _MOST_PARTS else named[: _MOST_PARTS - 1]
     found = sorted((p for p in parts if p.part in kept), key=lambda p: kept.index(p.part))
-    rest: dict[tuple[str, str], list[Part]] = {}
+    rest: dict[tuple[str, str], list[MeanCount]] = {}
     for one in parts:
         if one.part not in kept:
             rest.setdefault((one.platform, one.cell), []).append(one)
     return [*found, *(_sum(some) for some in rest.values())]
 
 
-def _sum(parts: Sequence[Part]) -> Part:
+def _sum(parts: Sequence[MeanCount]) -> MeanCount:
     one = parts[0]
     count = sum(part.count for part in parts)
-    return Part(one.kind, one.platform, one.cell, one.workload, OTHER, count, one.trials)
+    return MeanCount(one.kind, one.platform, one.cell, one.workload, OTHER, count, one.trials)

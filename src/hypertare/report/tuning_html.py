@@ -16,7 +16,7 @@ from hypertare.workloads.responses import meaning
 
 
 @dataclass(frozen=True)
-class Part:
+class PageSection:
     """A part of the page: a table with its charts."""
 
     table: Table
@@ -61,7 +61,7 @@ def _facts(found: Tuning) -> list[tuple[str, str]]:
     ]
 
 
-def _parts(found: Tuning) -> Iterator[Part]:
+def _parts(found: Tuning) -> Iterator[PageSection]:
     for response in tables.responses(found):
         table = tables.effects(found, response)
         chart = Chart(
@@ -72,12 +72,12 @@ def _parts(found: Tuning) -> Iterator[Part]:
             tuning_charts.effects(found, response),
             *_figures(table),
         )
-        yield Part(table, (chart,))
+        yield PageSection(table, (chart,))
     if found.tried:
         table = tables.tried(found)
-        yield Part(table, tuple(_search(found, table)))
+        yield PageSection(table, tuple(_search(found, table)))
     if found.confirmation is not None:
-        yield Part(tables.confirmation(found), (_duels(found),))
+        yield PageSection(tables.confirmation(found), (_duels(found),))
 
 
 def _search(found: Tuning, table: Table) -> Iterator[Chart]:

@@ -22,7 +22,7 @@ _NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
-class Part:
+class VarianceShare:
     """A share of the variance between cells with its interval; `p` is the chance of an F this large if
     the part is nothing, none where there is no noise to compare with.
     """
@@ -66,10 +66,10 @@ class Decomposition:
     is no noise at all, and the intervals are points. `balanced`: every cell has every round.
     """
 
-    parts: dict[Subset, Part]
-    totals: dict[int, Part]
+    parts: dict[Subset, VarianceShare]
+    totals: dict[int, VarianceShare]
     leads: dict[Subset, Lead]
-    rest: Part | None
+    rest: VarianceShare | None
     noise: float
     sizes: dict[int, Size]
     exact: bool
@@ -279,16 +279,16 @@ class _Grid:
         """Over the grid, without what noise adds."""
         return sum(max(0.0, self._squares(one) - self._added(one)) for one in parts) / self.cells
 
-    def _part(self, parts: Sequence[Subset], whole: float) -> Part:
+    def _part(self, parts: Sequence[Subset], whole: float) -> VarianceShare:
         """Of one part, or of several together."""
         share = min(1.0, self._variance(parts) / whole) if whole > self._rounded else 0.0
         if self.exact:
-            return Part(share, share, share, None)
+            return VarianceShare(share, share, share, None)
         others = [one for one in self._places if one not in parts]
         nothing = (0.0, 0.0, 0.0)
         ends = self._ends(others, self.confidence) if others else nothing
         low, high = _of_odds(self._ends(parts, self.confidence), ends)
-        return Part(share, min(low, share), max(high, share), self._p(parts))
+        return VarianceShare(share, min(low, share), max(high, share), self._p(parts))
 
     def _lead(self, first: int, second: int) -> Lead:
         """Parts with both factors are in both totals, so they decide nothing. Bonferroni over all that one

@@ -16,8 +16,8 @@ from hypertare.findings.tuning import Step
 from hypertare.knobs.registry import KINDS
 from hypertare.platforms.commands import (
     OLD,
-    Change,
     Entry,
+    KnobChange,
     Maker,
     System,
     at_boot,
@@ -50,7 +50,7 @@ def step(path: str, level: Level, default: Level, system: System) -> Step:
         note = f"Leave it as the system has it: no longer {one_line(level_text(default))}."
         return Step(knob=path, level=level, where="study", note=note)
     old = OLD if default == LEFT else one_line(level_text(default))
-    change = Change(path, one_line(level_text(level)), old, system)
+    change = KnobChange(path, one_line(level_text(level)), old, system)
     maker = next((make for pattern, make in _TABLE.items() if _fits(pattern, path)), _unknown)
     entry = maker(change)
     return Step(
@@ -73,7 +73,7 @@ def _fits(pattern: str, path: str) -> bool:
     )
 
 
-def _unknown(change: Change) -> Entry:
+def _unknown(change: KnobChange) -> Entry:
     return Entry(
         "study",
         note=f"There is no command for it: in the study, {change.path} = {change.new} "
@@ -87,7 +87,7 @@ def _unknown(change: Change) -> Entry:
 def _by_hypervisor(virtual: Maker, otherwise: str) -> Maker:
     """`otherwise`: what to do where there is none."""
 
-    def entry(change: Change) -> Entry:
+    def entry(change: KnobChange) -> Entry:
         if change.system.virtual:
             return virtual(change)
         return Entry(change.system.name, note=otherwise.format(level=change.new, old=change.was))
@@ -95,7 +95,7 @@ def _by_hypervisor(virtual: Maker, otherwise: str) -> Maker:
     return entry
 
 
-def _vcpus(change: Change) -> Entry:
+def _vcpus(change: KnobChange) -> Entry:
     apply, undo = change.each(
         lambda v: (
             f"virsh setvcpus DOMAIN {shlex.quote(v)} --config --maximum && "
@@ -113,7 +113,7 @@ def _vcpus(change: Change) -> Entry:
     )
 
 
-def _memory(change: Change) -> Entry:
+def _memory(change: KnobChange) -> Entry:
     sizes = change.shown(in_bytes)
     apply, undo = sizes.each(
         lambda v: f"virsh setmaxmem DOMAIN {v}B --config && virsh setmem DOMAIN {v}B --config"
@@ -132,7 +132,7 @@ def _memory(change: Change) -> Entry:
 _XL_TSC = {"native": "native", "emulate": "always_emulate", "default": "default"}
 
 
-def _tsc(change: Change) -> Entry:
+def _tsc(change: KnobChange) -> Entry:
     """In the words of xl.cfg(5)."""
     new, was = (_XL_TSC.get(mode, mode) for mode in (change.new, change.was))
     return Entry(
@@ -155,7 +155,7 @@ def _nic_option(nic: str) -> str:
 # --- bench and applications
 
 
-def _bench_mtu(change: Change) -> Entry:
+def _bench_mtu(change: KnobChange) -> Entry:
     apply, undo = change.each(
         lambda value: f"for i in BRIDGE TAP; do ip link set dev $i mtu {shlex.quote(value)}; done"
     )
@@ -171,7 +171,7 @@ def _bench_mtu(change: Change) -> Entry:
     )
 
 
-def _asked_buffer(change: Change) -> Entry:
+def _asked_buffer(change: KnobChange) -> Entry:
     """Of one application: it asks, and the limits allow."""
     sizes = change.shown(in_bytes)
     limits = ("net.core.rmem_max", "net.core.wmem_max")
@@ -190,7 +190,7 @@ def _asked_buffer(change: Change) -> Entry:
     )
 
 
-def _program_on_cpus(change: Change) -> Entry:
+def _program_on_cpus(change: KnobChange) -> Entry:
     """Which CPUs a program may use; where its packets come in is the NIC's."""
     apply, undo = change.each(lambda cpus: f"taskset -acp {shlex.quote(cpus)} $(pidof PROGRAM)")
     file = f"/etc/systemd/system/SERVICE.service.d/{slug(change.path)}.conf"

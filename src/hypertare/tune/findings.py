@@ -10,9 +10,9 @@ from hypertare import __version__
 from hypertare.base.response import Response
 from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import (
-    Change,
     Confirmation,
     EffectFound,
+    Gain,
     KnobTried,
     KnownBefore,
     Look,
@@ -221,7 +221,7 @@ def _ends(interval: Interval, aims: Aims) -> tuple[float | None, float | None]:
     return math.expm1(interval.low), math.expm1(interval.high)
 
 
-def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Change:
+def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Gain:
     name = response.name
     winner = [duel.winner.values[name] for duel in confirmed.duels]
     default = [duel.default.values[name] for duel in confirmed.duels]
@@ -229,7 +229,7 @@ def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Change:
     boots = [duel.winner.planned.boot for duel in confirmed.duels]
     mean = booting.mean(logs, boots, aims.confidence)
     low, high = _ends(mean.interval, aims)
-    return Change(
+    return Gain(
         response=name,
         unit=response.unit,
         better=response.better,

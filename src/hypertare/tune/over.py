@@ -38,7 +38,7 @@ _GUESTS = "sut.guests"
 
 
 @dataclass(frozen=True)
-class Part:
+class LevelTuning:
     """One level, with its tuning checked and the name of its directory."""
 
     level: Level
@@ -52,11 +52,11 @@ class Sweep:
 
     asked: AskedOver
     file: StudyFile
-    parts: tuple[Part, ...]
-    confirm: Part | None
+    parts: tuple[LevelTuning, ...]
+    confirm: LevelTuning | None
 
     @property
-    def every(self) -> tuple[Part, ...]:
+    def every(self) -> tuple[LevelTuning, ...]:
         return self.parts if self.confirm is None else (*self.parts, self.confirm)
 
     @property
@@ -171,13 +171,13 @@ def prepare(file: StudyFile, wanted: AskedOver) -> Sweep:
         InputError: one of them cannot be made; it says which.
     """
     parts = tuple(
-        Part(level, _prepared(file, wanted, level), _folder(f"{place}", wanted, level))
+        LevelTuning(level, _prepared(file, wanted, level), _folder(f"{place}", wanted, level))
         for place, level in enumerate(wanted.levels, start=1)
     )
     confirm = None
     if wanted.confirm is not None:
         prepared = _prepared(file, wanted, wanted.confirm)
-        confirm = Part(wanted.confirm, prepared, _folder("confirm", wanted, wanted.confirm))
+        confirm = LevelTuning(wanted.confirm, prepared, _folder("confirm", wanted, wanted.confirm))
     return Sweep(wanted, file, parts, confirm)
 
 
@@ -284,7 +284,7 @@ def carry_out(
 
 
 def _tuning(
-    part: Part,
+    part: LevelTuning,
     on: MachineResources,
     folder: Path,
     watch: Callable[[Study], AbstractContextManager[Observer]],

@@ -30,7 +30,7 @@ Progress = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class CommandEnvironment:
     """Where a command runs: with the files, the environment and the terminal of whoever asks; or with
     `root` as its files (`hypertare.engine.walk_root`), in `directory` there, with an environment of its
     own, without input and with its output in a file.
@@ -79,7 +79,7 @@ def walk(
     processors: list[Description],
     options: Options,
     progress: Progress,
-    place: Place | None = None,
+    place: CommandEnvironment | None = None,
 ) -> WalkSummary:
     """Runs a command once and says what translation cost it. Its input and output are the caller's,
     unless a place says otherwise.
@@ -91,7 +91,7 @@ def walk(
         MachineError: QEMU is not there or does not take the plugin.
         HypertareError: the command ran, but nothing of it was seen to its end.
     """
-    place = place or Place()
+    place = place or CommandEnvironment()
     if place.root is None:
         _check_program(command[0])
     with tempfile.TemporaryDirectory(prefix="hypertare-walk-", dir=place.root) as folder:
@@ -126,7 +126,7 @@ def _check_program(name: str) -> None:
     )
 
 
-def _parts(place: Place) -> tuple[Path, Path]:
+def _parts(place: CommandEnvironment) -> tuple[Path, Path]:
     """QEMU and the plugin."""
     if place.root is None:
         return qemu(), paths.walk_plugin()
@@ -159,7 +159,7 @@ class _Site:
     plugin: Path
     processors: list[Description]
     options: Options
-    place: Place
+    place: CommandEnvironment
 
     def try_out(self) -> None:
         """Runs nothing but `true`: that QEMU takes the plugin and the plugin the processors is known
@@ -248,7 +248,7 @@ def _program(name: str) -> str:
 
 
 @contextmanager
-def _running(argv: list[str], place: Place) -> Iterator[subprocess.Popen[bytes]]:
+def _running(argv: list[str], place: CommandEnvironment) -> Iterator[subprocess.Popen[bytes]]:
     """A process with our input and output. What interrupts us, interrupts it too: it is waited for."""
     ends: dict[str, Any] = {}
     if place.output is not None:

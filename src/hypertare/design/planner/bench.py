@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypertare.design.design import Plot
+from hypertare.design.design import WholePlot
 from hypertare.design.planner.hosts import hosts
 from hypertare.design.planner.knobs import has_weights
 from hypertare.design.planner.links import make_links
@@ -16,7 +16,7 @@ from hypertare.study import Study
 
 
 def make_bench(
-    study: Study, plot: Plot, cells: dict[str, Study], on: MachineResources
+    study: Study, plot: WholePlot, cells: dict[str, Study], on: MachineResources
 ) -> plan.Bench:
     """The bench of a plot.
 
@@ -41,7 +41,7 @@ def make_bench(
     )
 
 
-def way(study: Study, plot: Plot, on: MachineResources) -> list[plan.Link]:
+def way(study: Study, plot: WholePlot, on: MachineResources) -> list[plan.Link]:
     """The links of a plot's bench that packets of its workloads take."""
     if not study.needs_network:
         return []
@@ -63,13 +63,13 @@ def _files(study: Study, on: MachineResources) -> plan.Files | None:
     )
 
 
-def _scheduler(study: Study, plot: Plot) -> plan.Scheduler | None:
+def _scheduler(study: Study, plot: WholePlot) -> plan.Scheduler | None:
     """What a machine under Xen must have been booted with."""
     under = host_of_guests(study, plot)
     return study.sut.scheduler if under is not None and under.has_driver_domain else None
 
 
-def _driver(study: Study, plot: Plot) -> plan.VirtualCpus | None:
+def _driver(study: Study, plot: WholePlot) -> plan.VirtualCpus | None:
     """Of its driver domain, too."""
     under = host_of_guests(study, plot)
     if under is None or not under.has_driver_domain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypertare.design.design import Plot, Variant, numbered
+from hypertare.design.design import Variant, WholePlot, numbered
 from hypertare.design.planner.addresses import (
     DRIVER_ADDRESS,
     HOST,
@@ -39,7 +39,7 @@ from hypertare.study.given import PEER as GIVEN_PEER
 
 def hosts(
     study: Study,
-    plot: Plot,
+    plot: WholePlot,
     cells: dict[str, Study],
     files: plan.Files | None,
     on: MachineResources,
@@ -138,7 +138,7 @@ def like(
 
 
 def _peers_of_given(
-    plot: Plot, cells: dict[str, Study], on: MachineResources
+    plot: WholePlot, cells: dict[str, Study], on: MachineResources
 ) -> Iterator[plan.Node]:
     """On this host's own network, or machines that were given, too."""
     for variant in plot.variants:

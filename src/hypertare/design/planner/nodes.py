@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hypertare.design.design import Plot, Variant
+from hypertare.design.design import Variant, WholePlot
 from hypertare.design.planner.machine_resources import MachineResources, peer_cpus, sut_cpus
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.platforms.guest_settings import BESIDE_GUESTS, WITH_DATAPATH
@@ -44,7 +44,7 @@ def cpus_under_test(study: Study, under: PcClass | None) -> int:
 
 
 def cpu_that_polls(
-    plot: Plot, cells: Mapping[str, Study], study: Study, on: MachineResources
+    plot: WholePlot, cells: Mapping[str, Study], study: Study, on: MachineResources
 ) -> int | None:
     """The CPU of a core that polls for guests of the bench: the one before the last, which are the guests';
     the peers have those before it. None where there is no such core, or no CPU that it had for itself.
@@ -62,7 +62,7 @@ def cpus_beside_driver(study: Study, under: PcClass | None) -> tuple[int, ...]:
     return study.sut.cpus_beside_driver if apart else ()
 
 
-def host_of_guests(study: Study, plot: Plot) -> PcClass | None:
+def host_of_guests(study: Study, plot: WholePlot) -> PcClass | None:
     """What an emulated machine is that has guests, so that its host moves their packets."""
     kinds = {variant.kind.pc for variant in plot.variants if study.machine_kind.boots_whole_pcs}
     return next((kind for kind in kinds if kind.has_guests), None)

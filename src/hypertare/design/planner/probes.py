@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.design import routers
-from hypertare.design.design import Plot, Variant, numbered
+from hypertare.design.design import Variant, WholePlot, numbered
 from hypertare.design.planner.addresses import HOST, PEER
 from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import OF_DATAPATH, accelerator_of, datapath_of
@@ -22,7 +22,7 @@ from hypertare.workloads.pair import Pair
 def probes_of(
     study: Study,
     variant: Variant,
-    plot: Plot,
+    plot: WholePlot,
     working: Sequence[Pair],
     own_machine: bool,
     on: MachineResources,
@@ -71,13 +71,13 @@ def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
 
 
 def _seen_from_outside(
-    study: Study, variant: Variant, plot: Plot, nodes: Sequence[str]
+    study: Study, variant: Variant, plot: WholePlot, nodes: Sequence[str]
 ) -> list[str]:
     own = nodes if variant.kind.is_seen_from_outside else []
     return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else [*own]
 
 
-def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
+def _domains(study: Study, variant: Variant, plot: WholePlot) -> list[str]:
     """All of a bench under Xen, those that have nothing to do too: its CPU time is theirs together."""
     guests = (v for v in plot.variants if v.kind.under_hypervisor and not v.kind.is_host)
     found = [HOST, *(node for guest in guests for node in guest.nodes)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from hypertare.design import routers
-from hypertare.design.design import Plot
+from hypertare.design.design import WholePlot
 from hypertare.design.planner.addresses import (
     CORE_RANK,
     FAR_INDEX,
@@ -33,7 +33,7 @@ from hypertare.study import Study
 
 def routed(
     study: Study,
-    plot: Plot,
+    plot: WholePlot,
     cells: dict[str, Study],
     files: plan.Files | None,
     on: MachineResources,
@@ -67,7 +67,9 @@ def routed(
     return nodes, [*links, *_cores(study, nodes, ways, under)]
 
 
-def _learning(study: Study, plot: Plot, on: MachineResources) -> Callable[[plan.Node], plan.Node]:
+def _learning(
+    study: Study, plot: WholePlot, on: MachineResources
+) -> Callable[[plan.Node], plan.Node]:
     """What makes routers that learn by OSPF of those that do. The baseline's one node knows every
     network already.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hypertare.analyses.registry import asked as analyses_asked
-from hypertare.design.design import Plot
+from hypertare.design.design import WholePlot
 from hypertare.design.planner.limits import settling_s
 from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import host_of_guests
@@ -21,7 +21,7 @@ def make_tasks(
     study: Study,
     workload: str,
     working: Sequence[Pair],
-    plot: Plot,
+    plot: WholePlot,
     on: MachineResources,
     warmup: bool,
     watched: bool,
@@ -42,7 +42,7 @@ def make_tasks(
     return [*load, *tasks], seconds
 
 
-def _inputs(study: Study, workload: str, plot: Plot, on: MachineResources) -> TaskInputs:
+def _inputs(study: Study, workload: str, plot: WholePlot, on: MachineResources) -> TaskInputs:
     return TaskInputs(
         environment=on.environment,
         cwd=on.workdir or on.directory,
@@ -55,7 +55,7 @@ def _inputs(study: Study, workload: str, plot: Plot, on: MachineResources) -> Ta
     )
 
 
-def _capacity_bps(workload: str, plot: Plot, on: MachineResources) -> float | None:
+def _capacity_bps(workload: str, plot: WholePlot, on: MachineResources) -> float | None:
     """A bench may have more levels than those of a capacity: what is tuned or searched over is offered
     the same rate at every level.
     """

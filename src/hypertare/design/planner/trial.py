@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.design.design import Plot, Variant
+from hypertare.design.design import Variant, WholePlot
 from hypertare.design.planner.bench import way
 from hypertare.design.planner.hosts import like
 from hypertare.design.planner.knobs import knob_settings
@@ -26,7 +26,7 @@ def make_trial(
     study: Study,
     workload: str,
     variant: Variant,
-    plot: Plot,
+    plot: WholePlot,
     on: MachineResources,
     *,
     warmup: bool = False,

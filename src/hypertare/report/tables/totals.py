@@ -32,7 +32,7 @@ FORM = TableSpec(
 
 
 @dataclass(frozen=True)
-class Line:
+class TotalRow:
     """A total with its name, and the exits of the same trials where they were counted."""
 
     name: str
@@ -51,7 +51,7 @@ class Bar:
     ratio: float
 
 
-def lines(summary: Summary, wording: Wording) -> list[Line]:
+def lines(summary: Summary, wording: Wording) -> list[TotalRow]:
     """By workload; the baseline's own only where nothing is compared with it.
 
     What is the same with every processor and cache stands once.
@@ -62,20 +62,20 @@ def lines(summary: Summary, wording: Wording) -> list[Line]:
         if one.response == "exits"
     }
     compared = {str(one.cell["workload"]) for one in summary.totals if one.ratio is not None}
-    groups: dict[tuple[str, object], list[Line]] = {}
+    groups: dict[tuple[str, object], list[TotalRow]] = {}
     for total in summary.totals:
         workload = str(total.cell["workload"])
         if total.paging == ONE_STAGE and workload in compared:
             continue
         place = (total.platform, key(_plain(total.cell)))
-        line = Line(_name(total, wording), workload, total, exits.get(place))
+        line = TotalRow(_name(total, wording), workload, total, exits.get(place))
         groups.setdefault(place, []).append(line)
     found = [line for group in groups.values() for line in _once(group, wording)]
     workloads = list(dict.fromkeys(line.workload for line in found))
     return sorted(found, key=lambda line: (workloads.index(line.workload), line.name))
 
 
-def _once(group: list[Line], wording: Wording) -> list[Line]:
+def _once(group: list[TotalRow], wording: Wording) -> list[TotalRow]:
     """One line without its processor and cache where these change nothing that is shown."""
     if len({_cells(line)[1:] for line in group}) > 1 or len(group) == 1:
         return group
@@ -91,11 +91,11 @@ def _name(total: Total, wording: Wording) -> str:
     return f"{named} {wording.platform(total.platform, total.cell)}"
 
 
-def table(found: Sequence[Line]) -> Table:
+def table(found: Sequence[TotalRow]) -> Table:
     return FORM.table(workloads(found), rows(found))
 
 
-def rows(found: Sequence[Line]) -> Iterator[Row]:
+def rows(found: Sequence[TotalRow]) -> Iterator[Row]:
     """What is to be known of a workload stands once, with its first line."""
     said: set[str] = set()
     for line in found:
@@ -105,7 +105,7 @@ def rows(found: Sequence[Line]) -> Iterator[Row]:
         yield Row(_cells(line), note=note if threads > 1 else "")
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _cells(line: TotalRow) -> tuple[str, ...]:
     one = line.total
     return (
         line.name,
@@ -129,11 +129,11 @@ def _interval(one: Total) -> str:
     return f"{significant(one.ratio_low, 3)} to {significant(one.ratio_high, 3)}"
 
 
-def workloads(found: Sequence[Line]) -> str:
+def workloads(found: Sequence[TotalRow]) -> str:
     return ", ".join(dict.fromkeys(line.workload for line in found))
 
 
-def bars(found: Sequence[Line], published: Sequence[Published]) -> Iterator[Bar]:
+def bars(found: Sequence[TotalRow], published: Sequence[Published]) -> Iterator[Bar]:
     """Every line but the baseline's in parts of the baseline's total, and what others found."""
     names: dict[tuple[str, object], str] = {}
     for line in found:
