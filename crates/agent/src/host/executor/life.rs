@@ -95,7 +95,6 @@ impl<M: Machine> Executor<M> {
         }
         self.private.clear();
         for life in lives {
-            self.needed.remove(&life.node.name);
             if let Err(error) = self.machine.discard(&life.node.name) {
                 self.warn(&life.of, format!("a disk is left: {error:#}"));
             }
@@ -150,10 +149,10 @@ impl<M: Machine> Executor<M> {
     pub(super) fn begin(&mut self, node: &Node) -> Outcome<Member> {
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        self.needed.insert(node.name.clone());
         let started = self.machine.start(&self.bench_of(node), 0, inbox).map_err(|error| {
             Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
         })?;
+        self.needed.insert(node.name.clone());
         let mut member = Member::new(id, node.clone(), started, begun);
         member.is_private = true;
         Ok(member)
@@ -231,13 +230,7 @@ impl<M: Machine> Executor<M> {
             })?;
             self.check_failure()?;
             if !in_time {
-                let names: Vec<&str> = tasks.iter().map(|one| one.task.as_str()).collect();
-                return Err(Stop::Failed(format!(
-                    "phase {} took longer than its limit of {} s: {} did not end",
-                    living.phase.name,
-                    living.phase.limit_s,
-                    names.join(", ")
-                )));
+                return Err(self.too_long(living.phase, &tasks.iter().collect::<Vec<_>>(), "end"));
             }
             for one in tasks.extract_if(.., |one| !is_late(one, self)) {
                 if let Some(place) = one.index.checked_sub(living.first) {

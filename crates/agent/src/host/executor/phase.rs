@@ -148,13 +148,18 @@ impl<M: Machine> Executor<M> {
             return Ok(());
         }
         let late: Vec<&Begun> = begun.iter().filter(|one| is_late(self, one)).collect();
-        Err(Stop::Failed(format!(
+        Err(self.too_long(phase, &late, verb))
+    }
+
+    /// The phase's time is over, and these tasks did not do what the verb says.
+    pub(super) fn too_long(&self, phase: &Phase, late: &[&Begun], verb: &str) -> Stop {
+        Stop::Failed(format!(
             "phase {} took longer than its limit of {} s: {} did not {verb}{}",
             phase.name,
             phase.limit_s,
-            self.names(&late),
-            self.starved(&nodes_of(&late))
-        )))
+            self.names(late),
+            self.starved(&nodes_of(late))
+        ))
     }
 
     /// Stops background tasks, all at once.
