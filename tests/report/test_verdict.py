@@ -197,6 +197,7 @@ def test_what_never_varied_is_exact_and_not_nought_more_or_less() -> None:
     same = estimate(cost=0.0, cost_low=0.0, cost_high=0.0)
     assert cost_text(same, WORDING) == ("0 %", "exact")
     assert change_text(4000.0, (4000.0, 4000.0), "%") == ("×41", "exact")
+    assert change_text(1024.0, (1024.0, 1024.0), "blocks") == ("+1,024 blocks", "exact")
     assert change_text(170.0, (-100.0, 1e34), "%") == ("×2.7", "0 to over 1,000,000")
     assert mean_text(estimate(estimate=2.0, low=None, high=None), "s") == ("2 s", "")
     said = sentence(estimate(cost=0.3, cost_low=0.3, cost_high=0.3), WORDING, where=False).text

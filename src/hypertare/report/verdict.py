@@ -553,7 +553,11 @@ def change_text(
     if unit == "%" and as_factor:
         return _factor_text(change, ends)
     if len(ends) < 2 or ends[1] <= ends[0]:
-        text = f"{_signed(change, figures.plain_decimals(change))} {unit}".rstrip()
+        places = figures.plain_decimals(change)
+        if unit != "%":
+            # A count is exact to its last digit.
+            places = max(0, places)
+        text = f"{_signed(change, places)} {unit}".rstrip()
         return text, EXACT if len(ends) == 2 else ""
     places = figures.decimals((ends[1] - ends[0]) / 2)
     if unit == "%":
