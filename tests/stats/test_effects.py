@@ -277,6 +277,16 @@ def test_nothing_at_all_has_no_shares() -> None:
     assert found.exact and all(part.share == 0 for part in found.parts.values())
 
 
+def test_what_arithmetic_rounds_off_is_no_effect() -> None:
+    """One of five levels of a factor differs, the levels of the other in nothing: as lost blocks do."""
+    values = np.zeros((10, 4))
+    values[8:] = 1024
+    found = decompose(values, (5, 2), (0, 1, 2, 3))
+    assert found.exact
+    assert [found.parts[of].share for of in ((0,), (1,), (0, 1))] == [1, 0, 0]
+    assert (found.totals[1].share, found.sizes[1].difference) == (0, 0)
+
+
 def shares(found: Decomposition) -> float:
     return sum(part.share for part in found.parts.values()) + (
         found.rest.share if found.rest else 0

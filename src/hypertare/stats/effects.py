@@ -276,8 +276,9 @@ class _Grid:
         return len(self._places[part]) * self._noises[part][0] * self._of_mean(part)
 
     def _variance(self, parts: Sequence[Subset]) -> float:
-        """Over the grid, without what noise adds."""
-        return sum(max(0.0, self._squares(one) - self._added(one)) for one in parts) / self.cells
+        """Over the grid, without what noise adds and what arithmetic rounds off."""
+        found = ((self._squares(one) - self._added(one)) / self.cells for one in parts)
+        return sum(one for one in found if one > self._rounded)
 
     def _part(self, parts: Sequence[Subset], whole: float) -> VarianceShare:
         """Of one part, or of several together."""
@@ -352,6 +353,8 @@ class _Grid:
         means = self.means.reshape(self.shape).mean(axis=axes)
         highest, lowest = int(means.argmax()), int(means.argmin())
         difference = float(means[highest] - means[lowest])
+        if difference**2 <= self._rounded:
+            difference = 0.0
         levels, places = self.shape[factor], self._places[factor,]
         noise, freedom = self._noises[factor,]
         along = self._bases[factor][1:, highest] - self._bases[factor][1:, lowest]

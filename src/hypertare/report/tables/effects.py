@@ -138,7 +138,8 @@ def _total(one: Effects, effect: Effect) -> str:
 
 
 def _levels(effect: Effect) -> str:
-    if effect.level is None or effect.against is None:
+    is_none = effect.difference == 0 or effect.ratio == 1
+    if effect.level is None or effect.against is None or is_none:
         return ""
     return f"{verdict.shown(effect.level)} in place of {verdict.shown(effect.against)}"
 
@@ -154,10 +155,10 @@ def _size(one: Effects, effect: Effect) -> str:
 
 def _around(one: Effects, value: float, low: float | None, high: float | None, unit: str) -> str:
     """With as many digits as the interval allows."""
+    if one.exact or low is None or high is None or low == high:
+        return figures.quantity(value, unit)
     divisor, name = figures.scale(value, unit)
     named = f" {name}" if name else ""
-    if one.exact or low is None or high is None or low == high:
-        return f"{figures.significant(value / divisor, 3)}{named}"
     places = figures.decimals((high - low) / 2 / divisor)
     ends = [figures.number(end / divisor, places) for end in (value, low, high)]
     return f"{ends[0]}{named} ({ends[1]} to {ends[2]})"
