@@ -5,6 +5,7 @@
 # make test-quick   the tests that boot no guest and carry out no whole runs
 # make fuzz         wrong studies, records, plans and runs by the thousand: EXAMPLES=20000 of each kind
 # make torture      faults at random moments of N real runs (docs/torture.md); as root
+# make release-check  what only a release needs: all of the above, exact repetition, fresh machines; hours
 # make wheel        dist/hypertare-*.whl with the agent in it: for pip, uvx, PyPI
 # make deb          dist/hypertare_*.deb of that wheel, with the Python packages it needs: for Debian 12
 # make oci          dist/hypertare-*.oci.tar, an image with that package and QEMU: for podman and docker
@@ -81,6 +82,14 @@ deb: wheel
 oci: deb
 	@tools/oci dist/hypertare_*_amd64.deb
 
+release-check: test oci
+	$(MAKE) --no-print-directory fuzz
+	$(MAKE) --no-print-directory torture
+	.venv/bin/python -m tests.torture.exact
+	tools/fresh-machine
+	tools/fresh-machine --deb dist/hypertare_*_amd64.deb
+	tools/fresh-machine --wheel dist/hypertare-*.whl
+
 bench:
 	@tools/setup bench
 	.venv/bin/python bench/run.py
@@ -88,4 +97,4 @@ bench:
 clean:
 	rm -rf target .venv .tools
 
-.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint lint-python lint-rust torture wheel deb oci bench clean
+.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint lint-python lint-rust torture wheel deb oci release-check bench clean
