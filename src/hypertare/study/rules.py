@@ -786,8 +786,19 @@ def plots_show_what_is_there(study: Study) -> None:
             raise ValueError(f"plots: '{plot.title}': {problem}")
 
 
-def unknown(claim: Claim, study: Study) -> str | None:
-    """What a claim names and the study has not. No rule: `--quick` may leave levels out."""
+def unknown(study: Study) -> dict[tuple[str, str], str]:
+    """What claims and plots name and the study has not, by table and by claim's text or plot's title. No
+    rule: `--quick` may leave levels out.
+    """
+    factors = _factors(study)
+    problems = {
+        **{("claims", claim.text): _unknown(claim, study) for claim in study.claims},
+        **{("plots", plot.title): plot.unknown(factors) for plot in study.plots},
+    }
+    return {where: problem for where, problem in problems.items() if problem is not None}
+
+
+def _unknown(claim: Claim, study: Study) -> str | None:
     responses, factors = _responses(study), _factors(study)
     if study.search is not None and claim.response == LOSS_FREE_RATE:
         name = study.search.workload
