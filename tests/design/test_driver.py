@@ -142,3 +142,12 @@ def test_it_needs_xen() -> None:
     text = TEXT.format(machine="local", more="").replace('"xen"', '"guest"')
     with pytest.raises(InputError, match="guest and driver do not stand on one host"):
         StudyFile(text, "driver.toml").study()
+
+
+def test_it_is_bound_to_no_cpu_that_its_guests_have_for_themselves() -> None:
+    more = "cpus = 3\ndriver_cpus = 2\nguest_cpus = 1\npinning = 'apart'"
+    made = batches(study(more=more))
+    (driver,) = (node for node in made["xen0"].bench.nodes if node.name == "driver1")
+    guests = [node for node in made["xen"].bench.nodes if isinstance(node.kind, plan.Domain)]
+    assert driver.cpus == () and [guest.cpus for guest in guests] == [(2,)]
+    assert made["xen0"].bench.driver == plan.VirtualCpus(count=2, on=(0, 1))
