@@ -667,7 +667,7 @@ def cpus_are_shared_out(study: Study) -> None:
         raise ValueError(
             f"sut.{asked[0]} is of Xen's driver domain: add '{names}' to sut.platforms"
         )
-    if not any(platform.image for platform in study.platforms):
+    if "guest_cpus" in asked and not any(platform.image for platform in study.platforms):
         names = _those(lambda platform: platform.image is not None, "' or '")
         raise ValueError(f"sut.guest_cpus is of guests: add '{names}' to sut.platforms")
     _driver_leaves_cpus(study)
