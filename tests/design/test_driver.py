@@ -155,9 +155,9 @@ def test_it_is_bound_to_no_cpu_that_its_guests_have_for_themselves() -> None:
 
 def test_without_guests_it_may_have_cpus_set_apart_too() -> None:
     alone = StudyFile(
-        TEXT.format(machine="emulated", more="cpus = 3\ndriver_cpus = 2\npinning = 'apart'").replace(
-            ', "xen"', ""
-        ),
+        TEXT.format(
+            machine="emulated", more="cpus = 3\ndriver_cpus = 2\npinning = 'apart'"
+        ).replace(', "xen"', ""),
         "driver.toml",
     )
     assert set(batches(alone)) == {"pc", "xen0"}

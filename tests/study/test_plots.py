@@ -144,7 +144,8 @@ def test_cells_that_a_plot_names_exist(more: str, said: str) -> None:
 
 def test_a_plot_of_cells_that_were_left_out_is_no_error() -> None:
     file = StudyFile(
-        STUDY.format(workload="load", x="workloads.load.rate", y="goodput", more=ONE_OF_TWO), "study"
+        STUDY.format(workload="load", x="workloads.load.rate", y="goodput", more=ONE_OF_TWO),
+        "study",
     )
     file.override(["sut.cpus=1"], quick=False)
     assert file.study().plots[0].where == {"sut.cpus": 2}

@@ -237,7 +237,9 @@ def no_level(
     """Why no cell has it; `factors` are of each workload that may have it."""
     places = [of_one[path] for of_one in factors if path in of_one]
     if not places:
-        return _none("factor", path, dict.fromkeys(factor for of_one in factors for factor in of_one))
+        return _none(
+            "factor", path, dict.fromkeys(factor for of_one in factors for factor in of_one)
+        )
     if any(same(level, one) for levels in places for one in levels):
         return None
     known = dict.fromkeys(level_text(one) for levels in places for one in levels)
