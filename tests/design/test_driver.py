@@ -142,3 +142,25 @@ def test_it_needs_xen() -> None:
     text = TEXT.format(machine="local", more="").replace('"xen"', '"guest"')
     with pytest.raises(InputError, match="guest and driver do not stand on one host"):
         StudyFile(text, "driver.toml").study()
+
+
+def test_it_is_bound_to_no_cpu_that_its_guests_have_for_themselves() -> None:
+    more = "cpus = 3\ndriver_cpus = 2\nguest_cpus = 1\npinning = 'apart'"
+    made = batches(study(more=more))
+    (driver,) = (node for node in made["xen0"].bench.nodes if node.name == "driver1")
+    guests = [node for node in made["xen"].bench.nodes if isinstance(node.kind, plan.Domain)]
+    assert driver.cpus == () and [guest.cpus for guest in guests] == [(2,)]
+    assert made["xen0"].bench.driver == plan.VirtualCpus(count=2, on=(0, 1))
+
+
+def test_without_guests_it_may_have_cpus_set_apart_too() -> None:
+    alone = StudyFile(
+        TEXT.format(
+            machine="emulated", more="cpus = 3\ndriver_cpus = 2\npinning = 'apart'"
+        ).replace(', "xen"', ""),
+        "driver.toml",
+    )
+    assert set(batches(alone)) == {"pc", "xen0"}
+    alone.override(["sut.guest_cpus=1"], quick=False)
+    with pytest.raises(InputError, match=r"sut\.guest_cpus is of guests"):
+        alone.study()

@@ -154,7 +154,7 @@ def test_a_cell_that_fails_now_and_then_does_not_leave_the_claim_undecided(
     lost: list[tuple[int, int]], cells: int, rounds: int
 ) -> None:
     one = said(made(lost=lost), value=0.5)
-    assert one.judgement == "holds" and f"over {cells} cells" in one.evidence
+    assert one.judgement == "holds" and f"over {cells} cell" in one.evidence
     assert ("lack figures" in one.evidence) == (cells < 3)
     every = series(made(lost=lost))
     guests = [one for one in every if one.platform == "guest"]

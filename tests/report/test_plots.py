@@ -98,6 +98,13 @@ def test_a_factor_that_the_plot_does_not_name_has_lines_of_its_own() -> None:
     assert [row["line"] for row in values] == ["1, e1000", "1, vmxnet3"]
 
 
+def test_a_plot_of_some_cells_shows_these_alone() -> None:
+    changed = {"lines": None, "where": {"knobs.napi_weight": 64}}
+    (one,) = plots.drawn(report(*ESTIMATES, **changed))
+    assert [row[:2] for row in one.rows] == [("20 %", "native"), ("100 %", "native")]
+    assert list(plots.drawn(report(*ESTIMATES[2:], **changed))) == []
+
+
 def test_polls_are_shown_as_shares() -> None:
     found = [Polls("native", "load", 1, 30, 0.75), Polls("native", "load", 44, 10, 0.25)]
     made = charts.polls(

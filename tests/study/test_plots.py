@@ -114,3 +114,38 @@ def test_means_are_over_two_factors(more: str, said: str) -> None:
         study(more=more)
     whole = study(more='shape = "surface"\nof = "efficiency"\nlines = "sut.cpus"')
     assert whole.plots[0].is_of_means
+
+
+ONE_OF_TWO = 'where = { "sut.cpus" = 2 }'
+
+
+def test_a_plot_of_some_cells() -> None:
+    plot = study(more=ONE_OF_TWO).plots[0]
+    cell = {"workload": "load", "workloads.load.rate": "1M", "sut.cpus": 2}
+    assert plot.shows(cell)
+    assert not plot.shows({**cell, "sut.cpus": 1})
+    assert not plot.shows({**cell, "workload": "build"})
+    assert not plot.shows({"workload": "load", "sut.cpus": 2})
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (ONE_OF_TWO.replace("2", "3"), "plots: 'p': sut.cpus: there is no level '3'"),
+        (ONE_OF_TWO.replace("sut.cpus", "sut.nic"), "plots: 'p': there is no factor 'sut.nic'"),
+        (f'{ONE_OF_TWO}\nlines = "sut.cpus"', "'where' leaves one level of 'sut.cpus'"),
+    ],
+)
+def test_cells_that_a_plot_names_exist(more: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        study(more=more)
+    assert said in str(error.value)
+
+
+def test_a_plot_of_cells_that_were_left_out_is_no_error() -> None:
+    file = StudyFile(
+        STUDY.format(workload="load", x="workloads.load.rate", y="goodput", more=ONE_OF_TWO),
+        "study",
+    )
+    file.override(["sut.cpus=1"], quick=False)
+    assert file.study().plots[0].where == {"sut.cpus": 2}

@@ -405,7 +405,8 @@ def _over_words(
     where = f", in {_place(claim.platform, found.cell, None)}" if found.cell is not None else ""
     missing = f" ({found.missing} more lack figures)" if found.missing else ""
     chosen = " chosen of" if found.cell is not None else " over"
-    cells = f"{claim.over}{chosen} {found.cells} cells{missing}{where}{second}"
+    noun = "cell" if found.cells == 1 else "cells"
+    cells = f"{claim.over}{chosen} {found.cells} {noun}{missing}{where}{second}"
     return f"{cells}: {_alone_words(claim, one, seen)}"
 
 

@@ -40,8 +40,7 @@ def found(plot: Plot, report: Report) -> list[Distribution]:
     cells = report.cells()
     groups: dict[tuple[str, str], list[EcdfPoint]] = {}
     for point in report.ecdf:
-        cell = cells[point.cell]
-        if cell.get("workload") == plot.workload and all(f in cell for f in plot.factors):
+        if plot.shows(cells[point.cell]):
             groups.setdefault((point.cell, point.platform), []).append(point)
     places = sorted(
         groups,
@@ -146,7 +145,7 @@ def _line(plot: Plot, cell: Any, platform: str, report: Report) -> str:
     named = [platform] if several or not plot.lines else []
     if plot.lines:
         named.insert(0, levels.shown(cell[plot.lines]))
-    known = {"workload", *plot.factors}
+    known = {"workload", *plot.factors, *plot.where}
     named += [
         levels.shown(level)
         for factor, level in cell.items()

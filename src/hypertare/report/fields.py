@@ -47,7 +47,7 @@ def found(plot: Plot, report: Report) -> list[Field]:
     every = series(report.trials)
     groups: dict[tuple[str, tuple[Level, ...]], list[Series]] = {}
     for one in every:
-        if one.cell.get("workload") == plot.workload and all(f in one.cell for f in plot.factors):
+        if plot.shows(one.cell):
             place = tuple(one.cell[factor] for factor in _by(plot))
             name = report.wording.platform(one.platform, one.cell)
             groups.setdefault((name, place), []).append(one)

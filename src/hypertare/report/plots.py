@@ -79,11 +79,7 @@ def _note(plot: Plot, note: str) -> str:
 
 
 def _is_of(plot: Plot, one: Estimate) -> bool:
-    return (
-        one.response == plot.y
-        and one.cell.get("workload") == plot.workload
-        and all(factor in one.cell for factor in plot.factors)
-    )
+    return one.response == plot.y and plot.shows(one.cell)
 
 
 def _by(plot: Plot) -> tuple[str, ...]:

@@ -151,11 +151,7 @@ def _is_several(one: Estimate, report: Report) -> bool:
 
 
 def _is_of(plot: Plot, one: Estimate, baseline: str) -> bool:
-    return one.platform != baseline and _is_cell(plot, one)
-
-
-def _is_cell(plot: Plot, one: Estimate) -> bool:
-    return one.cell.get("workload") == plot.workload and all(f in one.cell for f in plot.factors)
+    return one.platform != baseline and plot.shows(one.cell)
 
 
 def _place(plot: Plot, part: StackSegment) -> tuple[Any, ...]:
@@ -188,7 +184,7 @@ def _natives(plot: Plot, report: Report) -> list[Estimate]:
     return [
         one
         for one in report.summary.estimates
-        if (one.response, one.platform) == (plot.y, report.meta.baseline) and _is_cell(plot, one)
+        if (one.response, one.platform) == (plot.y, report.meta.baseline) and plot.shows(one.cell)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -214,15 +214,9 @@ class Claim(Settings):
         # A workload without the response has no cell that this is about.
         names = [name for name in names if self.response in responses[name]]
         for path, level in (pair for one in named for pair in one.items()):
-            if path in _NO_FACTORS:
-                continue
-            places = [factors[name][path] for name in names if path in factors[name]]
-            if not places:
-                every = dict.fromkeys(factor for name in names for factor in factors[name])
-                return _none("factor", path, every)
-            if not any(same(level, one) for levels in places for one in levels):
-                levels = dict.fromkeys(level_text(one) for levels in places for one in levels)
-                return f"{path}: {_none('level', level_text(level), levels)}"
+            problem = no_level(path, level, [factors[name] for name in names])
+            if path not in _NO_FACTORS and problem is not None:
+                return problem
         return None
 
     @property
@@ -241,6 +235,21 @@ class Claim(Settings):
         if isinstance(self.value, tuple):
             return self.value
         return (self.value, math.inf) if self.op == "above" else (-math.inf, self.value)
+
+
+def no_level(
+    path: str, level: Level, factors: Sequence[Mapping[str, Collection[Level]]]
+) -> str | None:
+    """Why no cell has it; `factors` are of each workload that may have it."""
+    places = [of_one[path] for of_one in factors if path in of_one]
+    if not places:
+        return _none(
+            "factor", path, dict.fromkeys(factor for of_one in factors for factor in of_one)
+        )
+    if any(same(level, one) for levels in places for one in levels):
+        return None
+    known = dict.fromkeys(level_text(one) for levels in places for one in levels)
+    return f"{path}: {_none('level', level_text(level), known)}"
 
 
 def _none(kind: str, given: object, known: Iterable[str]) -> str:

@@ -98,7 +98,7 @@ class StudyFile:
         self._check_levels("factors", study.factors)
         for name, workload in study.workloads.items():
             self._check_levels(f"workloads.{name}.factors", workload.factors)
-        self._check_claims(study)
+        self._check_named(study)
         self._check_tables(study)
         self._check_quick()
         return study
@@ -134,25 +134,26 @@ class StudyFile:
                     )
                 seen.append(setting)
 
-    def _check_claims(self, study: Study) -> None:
-        """What claims name is there. Overrides may take levels away, so that the study as it is written
-        counts too: then a claim is undecided.
+    def _check_named(self, study: Study) -> None:
+        """What claims and plots name is there. Overrides may take levels away, so that the study as it is
+        written counts too: then a claim is undecided, and a plot is not drawn.
 
         Raises:
             InputError: it is in neither.
         """
-        wrong = [(claim, problem) for claim in study.claims if (problem := unknown(claim, study))]
+        wrong = unknown(study)
         if not wrong:
             return
         try:
             written = Study.model_validate(self._written)
         except ValidationError:
             written = study
-        for claim, problem in wrong:
-            if unknown(claim, written):
-                line = line_with(self.text, claim.text)
+        never = unknown(written)
+        for (table, text), problem in wrong.items():
+            if (table, text) in never:
+                line = line_with(self.text, text)
                 where = f"{self.source}:{line}" if line else self.source
-                raise InputError(f"{where}: claims: '{claim.text}': {problem}")
+                raise InputError(f"{where}: {table}: '{text}': {problem}")
 
     def _check_tables(self, study: Study) -> None:
         """What the tables of analyses ask for can be had. As with claims, the study as it is written

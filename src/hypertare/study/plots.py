@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from hypertare.base.level import Level, same
 from hypertare.base.settings import Settings
+from hypertare.study.claims import Levels, no_level
 
 
 class Plot(Settings):
@@ -32,6 +34,8 @@ class Plot(Settings):
     """The factor along the bottom."""
     y: str
     """The response."""
+    where: Levels = {}
+    """Only cells with these levels are drawn; where `--quick` or `--set` leaves a level out, none is."""
     lines: str | None = None
     """A factor whose levels have a line each."""
     facet: str | None = None
@@ -56,6 +60,22 @@ class Plot(Settings):
     def factors(self) -> tuple[str, ...]:
         x = None if self.shape == "distribution" else self.x
         return tuple(factor for factor in (x, self.lines, self.facet) if factor is not None)
+
+    def shows(self, cell: Mapping[str, Level]) -> bool:
+        """Whether it is of this cell."""
+        return (
+            cell.get("workload") == self.workload
+            and all(factor in cell for factor in self.factors)
+            and all(path in cell and same(cell[path], level) for path, level in self.where.items())
+        )
+
+    def unknown(self, factors: Mapping[str, Mapping[str, Collection[Level]]]) -> str | None:
+        """What `where` names and the study has not; factors by workload."""
+        for path, level in self.where.items():
+            problem = no_level(path, level, [factors[self.workload]])
+            if problem is not None:
+                return problem
+        return None
 
     def problem(
         self, responses: Mapping[str, Collection[str]], factors: Mapping[str, Collection[str]]
@@ -83,4 +103,6 @@ class Plot(Settings):
                 return f"'{factor}' is no factor of {self.workload}; its factors: {known}"
         if len(set(self.factors)) < len(self.factors):
             return "'x', 'lines' and 'facet' must be three different factors"
+        if fixed := self.where.keys() & set(self.factors):
+            return f"'where' leaves one level of '{min(fixed)}', which the plot is to show over its levels"
         return None

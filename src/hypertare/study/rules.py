@@ -667,7 +667,7 @@ def cpus_are_shared_out(study: Study) -> None:
         raise ValueError(
             f"sut.{asked[0]} is of Xen's driver domain: add '{names}' to sut.platforms"
         )
-    if not any(platform.image for platform in study.platforms):
+    if "guest_cpus" in asked and not any(platform.image for platform in study.platforms):
         names = _those(lambda platform: platform.image is not None, "' or '")
         raise ValueError(f"sut.guest_cpus is of guests: add '{names}' to sut.platforms")
     _driver_leaves_cpus(study)
@@ -786,8 +786,19 @@ def plots_show_what_is_there(study: Study) -> None:
             raise ValueError(f"plots: '{plot.title}': {problem}")
 
 
-def unknown(claim: Claim, study: Study) -> str | None:
-    """What a claim names and the study has not. No rule: `--quick` may leave levels out."""
+def unknown(study: Study) -> dict[tuple[str, str], str]:
+    """What claims and plots name and the study has not, by table and by claim's text or plot's title. No
+    rule: `--quick` may leave levels out.
+    """
+    factors = _factors(study)
+    problems = {
+        **{("claims", claim.text): _unknown(claim, study) for claim in study.claims},
+        **{("plots", plot.title): plot.unknown(factors) for plot in study.plots},
+    }
+    return {where: problem for where, problem in problems.items() if problem is not None}
+
+
+def _unknown(claim: Claim, study: Study) -> str | None:
     responses, factors = _responses(study), _factors(study)
     if study.search is not None and claim.response == LOSS_FREE_RATE:
         name = study.search.workload

@@ -24,6 +24,7 @@ from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import TrialRunner
 from hypertare.findings.tuning import Tuning
 from hypertare.platforms.registry import BASELINE, find
+from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.runs.store import Store
 from hypertare.study import DesignSettings, Study, StudyFile, put
 from hypertare.study.size import expected_trial_s
@@ -93,6 +94,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if knob.path in _EXTENT
     }
     put(file.raw, "sut.platforms", list(dict.fromkeys([BASELINE, platform])), "tune.platform")
+    _leave_out_others(file.raw["sut"], platform)
     # What is said of the study's own cells has none here.
     for key in ("claims", "plots", "published"):
         file.raw[key] = []
@@ -107,6 +109,13 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
 _EXTENT = ("sut.kernel", "sut.cpus", "sut.memory", "sut.paging", "sut.pages")
 """Factors by which a session knows what has to be there: images, CPUs, room for files, what the host
 lends."""
+
+
+def _leave_out_others(sut: dict[str, Any], platform: str) -> None:
+    """Settings that only guests of other platforms have."""
+    kept = find(platform).hypervisor_settings
+    for key in frozenset().union(*(kind.hypervisor_settings for kind in PLATFORMS.values())) - kept:
+        sut.pop(key, None)
 
 
 def _as_written(settings: TuneSettings, study: Study) -> dict[str, Any]:

@@ -34,7 +34,8 @@ def cpus_of(
     if on.polling is not None:
         return sut_cpus(cpus_under_test(study, under), on)
     if is_placed_by_others(variant, under):
-        return cpus_beside_driver(study, under)
+        # The driver domain sees its own CPUs alone.
+        return () if variant.kind.is_host else cpus_beside_driver(study, under)
     return sut_cpus(study.sut.cpus, on)
 
 
