@@ -10,6 +10,7 @@ from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
 from hypertare.probes.outside import OUTSIDE
+from hypertare.probes.probe import HOST
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads import packet_work
@@ -173,6 +174,9 @@ class Io(Workload):
         ),
         Response("guest_cpu_per_operation", "s", "lower", "CPU time of its virtual CPUs for one"),
         Response(
+            "driver_cpu_per_operation", "s", "lower", "CPU time of Xen's driver domain for one"
+        ),
+        Response(
             "vmm_cpu_per_operation",
             "s",
             "lower",
@@ -219,7 +223,10 @@ class Io(Workload):
     def measure_node(self, phase: Phase, node: str) -> Found:
         """Of a guest; nothing of a node that its machine has no view of from outside."""
         counts = packet_work.of_guest(phase, node)
-        if counts:
+        if node != HOST and (HOST, OUTSIDE.name) in phase.probes:
+            # Domains of Xen: no threads of virtual CPUs and of a VMM.
+            counts["guest_cpu"] = phase.probe(node, OUTSIDE.name, "cpu_s")
+        elif counts:
             for part, name in (("vcpu", "guest_switches"), ("vmm", "vmm_switches")):
                 counts[name] = phase.probe(node, OUTSIDE.name, f"{part}_switches")
         server = phase.probe(node, OUTSIDE.name, "datapath_s")
@@ -229,8 +236,11 @@ class Io(Workload):
         return found if phase.total("io", "operations") else {}
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
-        operations = phase.total("io", "operations")
-        return {"cpu_per_operation": machine_cpu / operations} if operations else {}
+        driver = phase.probe(HOST, OUTSIDE.name, "cpu_s")
+        return {
+            "cpu_per_operation": _each(phase, machine_cpu),
+            "driver_cpu_per_operation": _each(phase, driver),
+        }
 
 
 def _each(phase: Phase, count: float | None) -> float | None:
