@@ -15,7 +15,7 @@ from hypertare.design.planner.pairs import pairs
 from hypertare.engine.prepare import check_virtiofsd
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, Phase
-from hypertare.protocol.records import ProbeValues, TaskResult
+from hypertare.protocol.records import Histogram, ProbeValues, TaskResult
 from hypertare.study import StudyFile
 from hypertare.workloads.io import IO
 from hypertare.workloads.workload import TaskInputs
@@ -256,3 +256,43 @@ def test_domains_of_xen_have_their_cpu_time_and_no_threads_of_a_vmm() -> None:
         "cpu_per_operation": 0.008,
         "driver_cpu_per_operation": 0.005,
     }
+
+
+def test_exits_are_counted_by_what_they_are_for() -> None:
+    """A write to a register of a device faults with a reserved bit: codes are those of the processor."""
+    purpose = plan.Purpose(role="io")
+    worked = TaskResult(
+        node="guest1",
+        trial=1,
+        phase=PHASE,
+        task="io",
+        values={"operations": 100.0},
+        purpose=purpose,
+    )
+    # Of these codes one is a write to a register; the others are a reading of one and writes to memory.
+    codes = ((0x10000000E, 101), (0x10000000C, 3), (0x100000007, 5), (0x200000006, 2))
+
+    def reported(exits: dict[str, float]) -> dict[str, float]:
+        probes = {
+            "outside": ({"vcpu_s": 0.3, "vmm_s": 0.2}, {}),
+            "kvm": ({"exits": 240.0, "halt_exits": 102.0}, {}),
+            "kvm_exits": (exits, {"page_faults": Histogram(unit="error code", buckets=codes)}),
+        }
+        counted = [
+            ProbeValues(
+                node="guest1",
+                trial=1,
+                phase=PHASE,
+                probe=name,  # type: ignore[arg-type]
+                elapsed_s=1.0,
+                values=values,
+                histograms=histograms,
+            )
+            for name, (values, histograms) in probes.items()
+        ]
+        return known(IO.measure_node(Phase.of([worked, *counted]), "guest1"))
+
+    amds = reported({"exits_npf": 111.0})
+    assert amds["exits_per_operation"] == 2.4 and amds["halts_per_operation"] == 1.02
+    assert amds["kicks_per_operation"] == 1.01
+    assert "kicks_per_operation" not in reported({"exits_ept_misconfig": 101.0})

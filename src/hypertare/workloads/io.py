@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
+from hypertare.probes.kvm import KVM
+from hypertare.probes.kvm_exits import KVM_EXITS
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.probe import HOST
 from hypertare.protocol import plan
@@ -166,6 +168,20 @@ class Io(Workload):
         ),
         Response("exits_per_operation", "exits", "lower", "exits of the guest for one", "mean"),
         Response(
+            "halts_per_operation",
+            "exits",
+            "lower",
+            "of these, exits because the guest had nothing to do",
+            "mean",
+        ),
+        Response(
+            "kicks_per_operation",
+            "writes",
+            "lower",
+            "the guest's writes to registers of devices, by which it notifies them, for one",
+            "mean",
+        ),
+        Response(
             "interrupts_per_operation",
             "interrupts",
             "lower",
@@ -227,6 +243,8 @@ class Io(Workload):
             # Domains of Xen: no threads of virtual CPUs and of a VMM.
             counts["guest_cpu"] = phase.probe(node, OUTSIDE.name, "cpu_s")
         elif counts:
+            counts["halts"] = phase.probe(node, KVM.name, "halt_exits")
+            counts["kicks"] = KVM_EXITS.register_writes(phase, node)
             for part, name in (("vcpu", "guest_switches"), ("vmm", "vmm_switches")):
                 counts[name] = phase.probe(node, OUTSIDE.name, f"{part}_switches")
         server = phase.probe(node, OUTSIDE.name, "datapath_s")
