@@ -1,16 +1,17 @@
 """Disks of guests: each device gives back what was written, as the workload itself checks; a command of the
-user's own finds its disk on every platform; and none of it is left.
+user's own finds its disk on every platform; a block that cannot be read fails its trial; and none is left.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hypertare.protocol.records import NodeReady, TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, summary
+from tests.integration.lab import Lab, Traces, statuses, summary, trials
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 
@@ -178,3 +179,85 @@ def test_a_command_finds_the_disk_on_every_platform(lab: Lab) -> None:
     assert ran.status == 0, ran
     assert summary(lab.work / "run")["failed"] == []
     lab.assert_nothing_left(before)
+
+
+IO_ERROR = """
+name = "errors"
+question = "What does a disk that cannot be read cost?"
+[sut]
+memory = "160M"
+accelerator = "tcg"
+platforms = ["native", "guest"]
+[workloads.ringed]
+type = "io"
+span = "1M"
+depth = 8
+count = 2000
+duration = "20s"
+[workloads.called]
+type = "io"
+engine = "pread"
+span = "1M"
+count = 2000
+duration = "20s"
+[workloads.before]
+type = "io"
+span = "64K"
+count = 200
+duration = "20s"
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+BAD = 129
+"""A block of the disk, of 4 KB, that cannot be read."""
+
+
+def test_an_error_of_the_medium_fails_the_trial_with_its_offset(lab: Lab) -> None:
+    """QEMU's blkdebug, between the medium and the disk, fails reads of one block; other trials go on."""
+    errors = {
+        "event": "none",
+        "iotype": "read",
+        "errno": "5",
+        "sector": str(BAD * 8),
+        "once": "off",
+    }
+    failing = ",".join(f"inject-error.0.{key}={value}" for key, value in errors.items())
+    lab.env["PATH"] = f"{wrapped(lab, failing).parent}:{lab.env['PATH']}"
+    lab.study(IO_ERROR)
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run", patience_s=600)
+    run = lab.work / "run"
+    said = f"reading 4096 bytes at offset {BAD * 4096} failed: Input/output error (os error 5)"
+    for workload, status in (("ringed", "failed"), ("called", "failed"), ("before", "ok")):
+        of_guest = [one for one in trials(run) if one[2:4] == ("guest", workload)]
+        # A workload that fails again and again is given up.
+        assert len(of_guest) >= 2 and {one[5] for one in of_guest} == {status}, (of_guest, ran)
+        assert status == "ok" or all(said in one[6] for one in of_guest), of_guest
+        assert statuses(run, "native", workload) == {"ok"}, ran
+    assert said in ran.said, ran
+    lab.assert_nothing_left(before)
+
+
+def wrapped(lab: Lab, options: str) -> Path:
+    """A QEMU whose disks have blkdebug with these options below them."""
+    real = shutil.which("qemu-system-x86_64")
+    assert real is not None
+    wrapper = lab.home / "bin" / "qemu-system-x86_64"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        "#!/bin/bash\n"
+        'for word in "$@"; do\n'
+        "    if [[ $word == *node-name=disk,file=medium* ]]; then\n"
+        f'        words+=("driver=blkdebug,node-name=failing,image=medium,{options}" -blockdev)\n'
+        '        word="${word/file=medium/file=failing}"\n'
+        "    fi\n"
+        '    words+=("$word")\n'
+        "done\n"
+        f'exec -a qemu-system-x86_64 {real} "${{words[@]}}"\n'
+    )
+    wrapper.chmod(0o755)
+    return wrapper

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.design import planner
+from hypertare.base.response import known
+from hypertare.design import pc, planner
 from hypertare.design.design import make
 from hypertare.design.planner.pairs import pairs
 from hypertare.engine.prepare import check_virtiofsd
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, Phase
-from hypertare.protocol.records import TaskResult
+from hypertare.protocol.records import Histogram, ProbeValues, TaskResult
 from hypertare.study import StudyFile
 from hypertare.workloads.io import IO
 from hypertare.workloads.workload import TaskInputs
@@ -128,13 +129,42 @@ def test_beside_a_guest_that_shares_files_all_work_on_files() -> None:
 
 
 def test_who_has_no_disk_is_refused() -> None:
-    with pytest.raises(InputError, match="leave them out"):
-        study(machine="emulated", platforms='["native", "xen"]').study()
+    xen = '["native", "xen"]'
+    with pytest.raises(
+        InputError, match="that of xen is a block device, which machine = 'emulated' has"
+    ):
+        study(platforms=xen).study()
+    with pytest.raises(InputError, match=r"without sut\.files: leave them out"):
+        study(
+            machine="emulated", sut='files = "9p"', platforms='["native", "guest", "xen"]'
+        ).study()
     with pytest.raises(InputError, match="the machine 'emulated' sees none of those"):
         study(machine="emulated", sut='disk_directory = "/tmp"', platforms='["native"]').study()
     burning = study(sut='disk_device = "nvme"').text.replace('"io"', '"burn"')
     with pytest.raises(InputError, match="for the disk that a workload of the type 'io' has"):
         StudyFile(burning, "disk.toml").study()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *('disk_device = "nvme"', 'disk_aio = "native"', 'disk_cache = "none"'),
+        *("disk_iothread = true", "disk_queues = 1", 'disk_format = "qcow2"'),
+    ],
+)
+def test_a_guest_of_xen_has_none_of_what_qemu_can_do_with_a_disk(setting: str) -> None:
+    key = setting.split()[0]
+    with pytest.raises(InputError, match=rf"sut\.{key} is of the platform guest"):
+        study(machine="emulated", sut=setting, platforms='["native", "xen"]').study()
+
+
+def test_the_medium_of_a_guest_of_xen_is_in_its_driver_domain() -> None:
+    file = study('span = "8M"', "guests = 2", "emulated", '["native", "xen"]')
+    sut = file.study().sut
+    native, xen = (pc.make(kind, file.study(), 1, ()) for kind in pc.classes(file.study()))
+    assert native.driver_memory is None
+    assert xen.driver_memory == sut.driver_memory + (16 << 20)
+    assert xen.memory >= xen.driver_memory + 2 * sut.memory
 
 
 def test_every_system_under_test_has_a_disk_of_the_largest_span() -> None:
@@ -202,6 +232,67 @@ def test_figures_come_from_what_the_task_counted() -> None:
     found = IO.measure(phase)
     assert found["iops"] == 2000.0 and found["throughput"] == 8_192_000.0
     assert found["read_p50"] == pytest.approx(90e-6) and found["write_p50"] is None
-    assert IO.measure_machine(phase, 0.5) == {"cpu_per_operation": 0.5e-3}
+    assert known(IO.measure_machine(phase, 0.5)) == {"cpu_per_operation": 0.5e-3}
     assert IO.measure_node(phase, "host") == {}
     assert found["task_cpu_per_operation"] == pytest.approx(0.25e-3)
+
+
+def test_domains_of_xen_have_their_cpu_time_and_no_threads_of_a_vmm() -> None:
+    """What serves the disk is the driver domain's."""
+    purpose = plan.Purpose(role="io")
+    worked = TaskResult(
+        node="xen1", trial=1, phase=PHASE, task="io", values={"operations": 100.0}, purpose=purpose
+    )
+    counted = [
+        ProbeValues(
+            node=node, trial=1, phase=PHASE, probe="outside", elapsed_s=1.0, values={"cpu_s": cpu_s}
+        )
+        for node, cpu_s in (("xen1", 0.3), ("host", 0.5))
+    ]
+    phase = Phase.of([worked, *counted])
+    assert known(IO.measure_node(phase, "xen1")) == {"guest_cpu_per_operation": 0.003}
+    assert known(IO.measure_node(phase, "host")) == {}
+    assert known(IO.measure_machine(phase, 0.8)) == {
+        "cpu_per_operation": 0.008,
+        "driver_cpu_per_operation": 0.005,
+    }
+
+
+def test_exits_are_counted_by_what_they_are_for() -> None:
+    """A write to a register of a device faults with a reserved bit: codes are those of the processor."""
+    purpose = plan.Purpose(role="io")
+    worked = TaskResult(
+        node="guest1",
+        trial=1,
+        phase=PHASE,
+        task="io",
+        values={"operations": 100.0},
+        purpose=purpose,
+    )
+    # Of these codes one is a write to a register; the others are a reading of one and writes to memory.
+    codes = ((0x10000000E, 101), (0x10000000C, 3), (0x100000007, 5), (0x200000006, 2))
+
+    def reported(exits: dict[str, float]) -> dict[str, float]:
+        probes = {
+            "outside": ({"vcpu_s": 0.3, "vmm_s": 0.2}, {}),
+            "kvm": ({"exits": 240.0, "halt_exits": 102.0}, {}),
+            "kvm_exits": (exits, {"page_faults": Histogram(unit="error code", buckets=codes)}),
+        }
+        counted = [
+            ProbeValues(
+                node="guest1",
+                trial=1,
+                phase=PHASE,
+                probe=name,  # type: ignore[arg-type]
+                elapsed_s=1.0,
+                values=values,
+                histograms=histograms,
+            )
+            for name, (values, histograms) in probes.items()
+        ]
+        return known(IO.measure_node(Phase.of([worked, *counted]), "guest1"))
+
+    amds = reported({"exits_npf": 111.0})
+    assert amds["exits_per_operation"] == 2.4 and amds["halts_per_operation"] == 1.02
+    assert amds["kicks_per_operation"] == 1.01
+    assert "kicks_per_operation" not in reported({"exits_ept_misconfig": 101.0})

@@ -91,8 +91,9 @@ def test_nonsense_is_refused(keys: str, said: str) -> None:
 def test_no_disk_of_this_host_has_its_power_cut() -> None:
     with pytest.raises(InputError, match="take machine = 'emulated'"):
         study(machine="local").study()
-    with pytest.raises(InputError, match="have none here"):
-        study(platforms='["native", "xen"]').study()
+    with pytest.raises(InputError, match="that of xen is a block device"):
+        study(sut='files = "9p"', platforms='["native", "guest", "xen"]').study()
+    study(platforms='["native", "xen"]').study()
 
 
 def test_what_loses_data_is_never_a_choice_of_a_tuning() -> None:

@@ -34,6 +34,8 @@ enum Verb {
     EmulateInside(emulated::Inside),
     #[command(hide = true)]
     XenVif(xen::vif::Arguments),
+    #[command(hide = true)]
+    XenBlock(xen::block::Arguments),
     #[command(name = xen::keeper::VERB, hide = true)]
     XenKeeper(xen::keeper::Arguments),
     #[command(name = datapath::VERB, hide = true)]
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Verb::XenKeeper(arguments) => return xen::keeper::main(&arguments),
         Verb::Datapath(arguments) => return datapath::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
+        Verb::XenBlock(arguments) => xen::block::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
         Verb::Workload(verb) => verb.run(),

@@ -92,4 +92,7 @@ constants! {
 
     /// Script of an image that joins the interface of a guest of Xen.
     XEN_VIF_SCRIPT: &str = "/xen/vif";
+
+    /// Script of an image that says on which device the disk of a guest of Xen stands.
+    XEN_BLOCK_SCRIPT: &str = "/xen/block";
 }

@@ -137,7 +137,8 @@ def make(
             *(() if study.bench.line_rate is None else _OF_A_SWITCH),
             *(_of_knobs(study) if kind.has_driver_domain else ()),
         ),
-        driver_memory=study.sut.driver_memory if kind.has_driver_domain else None,
+        # Media of disks are in its memory.
+        driver_memory=study.sut.driver_memory + _media(study) if kind.has_driver_domain else None,
         driver_cpus=study.sut.virtual_cpus_of_driver if kind.has_driver_domain else None,
         driver_bound=kind.has_driver_domain and study.sut.pinning == "apart",
         scheduler=study.sut.scheduler if kind.has_driver_domain else None,
@@ -178,8 +179,12 @@ def memory(study: Study, programs: int = 0) -> int:
     `programs` is what those in its image take, in bytes: a host of guests has the archive of them.
     """
     needs = [_needed(platform, study, programs) for platform in study.platforms]
-    # Media of disks are in the machine's memory.
-    return max(study.sut.memory, *needs) + study.bench_guests * study.disk_bytes
+    return max(study.sut.memory, *needs) + _media(study)
+
+
+def _media(study: Study) -> int:
+    """Bytes that the disks' media take of the machine's memory."""
+    return study.bench_guests * study.disk_bytes
 
 
 def _needed(platform: Platform, study: Study, programs: int) -> int:

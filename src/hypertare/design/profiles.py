@@ -87,7 +87,7 @@ EMULATED = Profile(
 DOMAIN = Profile(
     name="domain",
     required=("xen_netfront",),
-    wanted=("af_packet", "veth", "bridge"),
+    wanted=("af_packet", "veth", "bridge", "xen_blkfront"),
     own=(NAPI_MODULE,),
     paravirtual=True,
 )
@@ -100,7 +100,7 @@ XEN = Profile(
         *("xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs", "xen_netback"),
         "bridge",
     ),
-    wanted=(*EMULATED.wanted, *TRAFFIC_CLASSES.modules),
+    wanted=(*EMULATED.wanted, "xen_blkback", *TRAFFIC_CLASSES.modules),
     own=EMULATED.own,
     vmm="xen",
     guests=DOMAIN,

@@ -122,6 +122,8 @@ class Platform(ABC):
     """Its node can have memory in common with the machine that it is on, for frames past its card."""
     has_disk: ClassVar[bool] = True
     """Its node can have a disk of its own."""
+    has_disk_of_file: ClassVar[bool] = True
+    """A file can be what its disk stands on, and not a block device alone."""
     unlike_by_datapath: ClassVar[Mapping[plan.Datapath, str]] = {}
     """How its network on this host differs from what people have, by what moves its packets."""
     caveat_of_baseline: ClassVar[str | None] = None

@@ -42,7 +42,7 @@ class Xen(Platform):
     packets_moved_by_host = True
     nic = "paravirtual"
     has_guests_as_peers = True
-    has_disk = False
+    has_disk_of_file = False
     pc = XEN_HOST
     settings_typed_at = "guest"
     kernel_typed_at = "guest"

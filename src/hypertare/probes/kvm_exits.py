@@ -21,6 +21,9 @@ VMX_EXITS = (
 """Why a guest exits to its hypervisor on AMD's and on Intel's processors, by the kernel's names
 (asm/svm.h, asm/vmx.h): those with a response of their own. All others are `exits_other`."""
 
+_WRITES, _RESERVED = 1 << 1, 1 << 3
+"""Of a page fault's error code. KVM marks pages where devices have registers by a bit that is reserved."""
+
 
 class KvmExits(ProbeKind):
     name = "kvm_exits"
@@ -45,6 +48,17 @@ class KvmExits(ProbeKind):
             if name.startswith("exits_"):
                 found[name if name in found else "exits_other"] += count
         return dict(found)
+
+    def register_writes(self, phase: Phase, node: str) -> float | None:
+        """Writes of a guest to registers of devices that are memory, its notifications among them. By page
+        faults, as AMD's processors report them; Intel's report misconfigured tables.
+        """
+        reading = phase.probes.get((node, self.name))
+        faults = None if reading is None else reading.histograms.get("page_faults")
+        if reading is None or faults is None or _are_intels([reading.values]):
+            return None
+        asked = _WRITES | _RESERVED
+        return sum(count for code, count in faults.buckets if code & asked == asked)
 
 
 def _are_intels(counted: Sequence[dict[str, float]]) -> bool:

@@ -72,3 +72,6 @@ XEN_RELEASE = "4.17"
 
 XEN_VIF_SCRIPT = "/xen/vif"
 """Script of an image that joins the interface of a guest of Xen."""
+
+XEN_BLOCK_SCRIPT = "/xen/block"
+"""Script of an image that says on which device the disk of a guest of Xen stands."""

@@ -462,7 +462,9 @@ def workloads_fit_the_nodes(study: Study) -> None:
             f"sut.disk_directory is a directory of this host, and the machine '{study.machine}' sees none "
             "of those: leave it out, or take machine = 'local'"
         )
-    has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
+    has_devices = study.machine_kind.boots_whole_pcs and not study.shares_files
+    can = (one.has_disk and (has_devices or one.has_disk_of_file) for one in study.platforms)
+    has_disks = all(can) and study.sut.image is None
     several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
     facts = NodeFacts(
         routed=routed,

@@ -9,7 +9,10 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
+from hypertare.probes.kvm import KVM
+from hypertare.probes.kvm_exits import KVM_EXITS
 from hypertare.probes.outside import OUTSIDE
+from hypertare.probes.probe import HOST
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads import packet_work
@@ -177,6 +180,20 @@ class Io(Workload):
         ),
         Response("exits_per_operation", "exits", "lower", "exits of the guest for one", "mean"),
         Response(
+            "halts_per_operation",
+            "exits",
+            "lower",
+            "of these, exits because the guest had nothing to do",
+            "mean",
+        ),
+        Response(
+            "kicks_per_operation",
+            "writes",
+            "lower",
+            "the guest's writes to registers of devices, by which it notifies them, for one",
+            "mean",
+        ),
+        Response(
             "interrupts_per_operation",
             "interrupts",
             "lower",
@@ -184,6 +201,9 @@ class Io(Workload):
             "mean",
         ),
         Response("guest_cpu_per_operation", "s", "lower", "CPU time of its virtual CPUs for one"),
+        Response(
+            "driver_cpu_per_operation", "s", "lower", "CPU time of Xen's driver domain for one"
+        ),
         Response(
             "vmm_cpu_per_operation",
             "s",
@@ -231,7 +251,12 @@ class Io(Workload):
     def measure_node(self, phase: Phase, node: str) -> Found:
         """Of a guest; nothing of a node that its machine has no view of from outside."""
         counts = packet_work.of_guest(phase, node)
-        if counts:
+        if node != HOST and (HOST, OUTSIDE.name) in phase.probes:
+            # Domains of Xen: no threads of virtual CPUs and of a VMM.
+            counts["guest_cpu"] = phase.probe(node, OUTSIDE.name, "cpu_s")
+        elif counts:
+            counts["halts"] = phase.probe(node, KVM.name, "halt_exits")
+            counts["kicks"] = KVM_EXITS.register_writes(phase, node)
             for part, name in (("vcpu", "guest_switches"), ("vmm", "vmm_switches")):
                 counts[name] = phase.probe(node, OUTSIDE.name, f"{part}_switches")
         server = phase.probe(node, OUTSIDE.name, "datapath_s")
@@ -241,8 +266,11 @@ class Io(Workload):
         return found if phase.total("io", "operations") else {}
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
-        operations = phase.total("io", "operations")
-        return {"cpu_per_operation": machine_cpu / operations} if operations else {}
+        driver = phase.probe(HOST, OUTSIDE.name, "cpu_s")
+        return {
+            "cpu_per_operation": _each(phase, machine_cpu),
+            "driver_cpu_per_operation": _each(phase, driver),
+        }
 
 
 def _each(phase: Phase, count: float | None) -> float | None:

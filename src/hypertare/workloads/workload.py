@@ -102,8 +102,8 @@ def disk_misfit(node: NodeFacts) -> str | None:
     if node.has_disks:
         return None
     return (
-        "it works on a disk of its own, and the platforms xen and given have none here, nor has an image "
-        "of an engine: leave them out"
+        "it works on a disk of its own, and the platform given has none, nor has an image of an engine; "
+        "that of xen is a block device, which machine = 'emulated' has, without sut.files: leave them out"
     )
 
 

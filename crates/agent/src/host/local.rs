@@ -19,6 +19,7 @@ use hypertare_plan::{
 use super::disk;
 use super::machine::{Machine, Started};
 use super::sandbox::Network;
+use crate::boot_contract::is_own_machine;
 use crate::datapath::vhost_user::{Ended, Served, VhostUserBackend};
 use crate::links::Inbox;
 use crate::links::domain::DomainLink;
@@ -28,6 +29,7 @@ use crate::links::process::{Pipes, ProcessLink};
 use crate::net::link::parse_mac;
 use crate::net::shared::lent::{self, Lent};
 use crate::net::{Links, Namespace, forwarding, line, shared, tap, vhost};
+use crate::own_machine::blkback;
 use crate::own_machine::null_blk::NullBlk;
 use crate::process::cgroup::{Cgroup, Limits, Scope};
 use crate::process::cpus::{self, KeptFrom};
@@ -359,8 +361,13 @@ impl Local {
         plan: &DomainPlan,
         inbox: Inbox,
     ) -> Result<Started> {
-        if node.files.is_some() || node.disk.is_some() {
-            bail!("a guest of Xen has neither this machine's files nor a disk of its own");
+        if node.files.is_some() {
+            bail!("a guest of Xen does not have this machine's files");
+        }
+        if node.disk.is_some() && !is_own_machine() {
+            bail!(
+                "a guest of Xen has a disk on an emulated machine alone: a file is no disk for blkback"
+            );
         }
         let toolstack = self.xen.clone().map_err(Error::msg)?;
         let interfaces: Vec<Interface> =
@@ -369,7 +376,11 @@ impl Local {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let link = DomainLink::start(node, plan, bench, &toolstack, inbox)?;
+        let disk = self.medium(node, DiskFormat::Raw)?;
+        if disk.is_some() {
+            blkback::ensure()?;
+        }
+        let link = DomainLink::start(node, plan, bench, &toolstack, disk.as_ref(), inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }

@@ -9,6 +9,7 @@ use hypertare_plan::{Bench, Domain as DomainPlan, Node, NumberedOrder, Scheduler
 use super::streams::{Orders, Tail};
 use super::{About, Inbox, News, NodeLink};
 use crate::probe::Outside;
+use crate::vmm::spec::Medium;
 use crate::xen;
 use crate::xen::console::Records;
 use crate::xen::domain::{self, Domain};
@@ -39,9 +40,10 @@ impl DomainLink {
         plan: &DomainPlan,
         bench: &Bench,
         toolstack: &XenToolstack,
+        disk: Option<&Medium>,
         inbox: Inbox,
     ) -> Result<Self> {
-        let domain = Domain::create(node, plan, bench, toolstack)?;
+        let domain = Domain::create(node, plan, bench, toolstack, disk)?;
         let console = File::from(domain.console()?);
         let orders = Orders::new(console.try_clone()?);
         let printed = Tail::default();

@@ -17,8 +17,9 @@ use super::account::State;
 use super::store::Store;
 use super::toolstack::XenToolstack;
 use super::vif::Joint;
-use super::{account, cleanup, console, scheduler, tools, vif};
+use super::{account, block, cleanup, console, scheduler, tools, vif};
 use crate::vmm::initramfs::concatenate;
+use crate::vmm::spec::Medium;
 
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(120);
@@ -44,6 +45,7 @@ impl Domain {
         plan: &Plan,
         bench: &Bench,
         toolstack: &XenToolstack,
+        disk: Option<&Medium>,
     ) -> Result<Self> {
         check(plan, &toolstack.script)?;
         let directory = &toolstack.directory;
@@ -51,8 +53,12 @@ impl Domain {
         let name = toolstack.name(&node.name);
         let configuration = directory.join(format!("{name}.cfg"));
         let archive = Archive::of(&plan.initramfs)?;
-        fs::write(&configuration, text(node, plan, &archive.path, bench, toolstack)?)
-            .with_context(|| format!("writing {}", configuration.display()))?;
+        let disk = disk.map(block::device).transpose()?;
+        fs::write(
+            &configuration,
+            text(node, plan, &archive.path, bench, toolstack, disk.as_deref())?,
+        )
+        .with_context(|| format!("writing {}", configuration.display()))?;
         // From here on it is destroyed, however far its making came.
         let mut domain = Domain { id: 0, name, joints: Vec::new(), tsc: plan.tsc, configuration };
         let file = domain.configuration.to_string_lossy();
@@ -224,6 +230,7 @@ fn text(
     ramdisk: &Path,
     bench: &Bench,
     toolstack: &XenToolstack,
+    disk: Option<&Path>,
 ) -> Result<String> {
     let vifs =
         node.interfaces.iter().map(|interface| vif_text(bench, interface, &toolstack.script));
@@ -241,7 +248,12 @@ fn text(
         let cpus: Vec<String> = node.cpus.iter().map(u32::to_string).collect();
         line("cpus", quoted(&cpus.join(","))?)?;
     }
-    line("extra", quoted(&plan.kernel_args.join(" "))?)?;
+    let mut arguments = plan.kernel_args.clone();
+    if let Some(device) = disk {
+        line("disk", format!("[ {} ]", quoted(&block::text(device))?))?;
+        arguments.extend(block::kernel_arguments());
+    }
+    line("extra", quoted(&arguments.join(" "))?)?;
     line("vif", format!("[ {} ]", vifs.join(", ")))?;
     for event in ["on_poweroff", "on_reboot", "on_crash"] {
         line(event, quoted("preserve")?)?;
@@ -350,7 +362,8 @@ mod tests {
     #[test]
     fn the_configuration_says_what_the_plan_does() {
         let text =
-            text(&node(), &plan(), ramdisk(), &bench(), &XenToolstack::of_own_machine()).unwrap();
+            text(&node(), &plan(), ramdisk(), &bench(), &XenToolstack::of_own_machine(), None)
+                .unwrap();
         for line in [
             "name = \"guest1\"",
             "type = \"pv\"",
@@ -373,8 +386,22 @@ mod tests {
         let toolstack = XenToolstack::of_own_machine();
         for (tsc, word) in [(TscMode::Emulate, "always_emulate"), (TscMode::Default, "default")] {
             let text =
-                text(&node(), &Plan { tsc, ..plan() }, ramdisk(), &bench(), &toolstack).unwrap();
+                text(&node(), &Plan { tsc, ..plan() }, ramdisk(), &bench(), &toolstack, None)
+                    .unwrap();
             assert!(text.contains(&format!("tsc_mode = \"{word}\"")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_disk_is_a_device_by_its_name_and_the_guest_finds_it() {
+        let device = Path::new("/dev/nullb0");
+        let toolstack = XenToolstack::of_own_machine();
+        let text = text(&node(), &plan(), ramdisk(), &bench(), &toolstack, Some(device)).unwrap();
+        for line in [
+            "disk = [ \"format=raw,vdev=xvda,access=w,script=/xen/block,target=/dev/nullb0\" ]",
+            "extra = \"quiet rodata=off hypertare.modules=xen_blkfront hypertare.disk=/dev/xvda\"",
+        ] {
+            assert!(text.lines().any(|have| have == line), "{line} is not in {text}");
         }
     }
 
@@ -393,13 +420,14 @@ mod tests {
         let mut bench = bench();
         bench.links[0].kind = LinkKind::Route;
         let toolstack = XenToolstack::of_own_machine();
-        let text = text(&node(), &plan(), ramdisk(), &bench, &toolstack).unwrap();
+        let text = text(&node(), &plan(), ramdisk(), &bench, &toolstack, None).unwrap();
         let words = "mac=52:54:00:01:02:03,ip=10.77.0.3,gatewaydev=br0,mtu=1400,script=/xen/vif";
         assert!(text.contains(words) && !text.contains("bridge="), "{text}");
         let mut node = node();
         node.interfaces[0].address = "fd00::3/64".into();
-        let error =
-            self::text(&node, &plan(), ramdisk(), &bench, &toolstack).unwrap_err().to_string();
+        let error = self::text(&node, &plan(), ramdisk(), &bench, &toolstack, None)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("no IPv4 address"), "{error}");
     }
 
@@ -408,11 +436,12 @@ mod tests {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
         let toolstack = XenToolstack::of_own_machine();
-        let error = text(&node(), &plan, ramdisk(), &bench(), &toolstack).unwrap_err().to_string();
+        let error =
+            text(&node(), &plan, ramdisk(), &bench(), &toolstack, None).unwrap_err().to_string();
         assert!(error.contains("cannot"), "{error}");
         let mut node = node();
         node.interfaces[0].mac = None;
-        assert!(text(&node, &self::plan(), ramdisk(), &bench(), &toolstack).is_err());
+        assert!(text(&node, &self::plan(), ramdisk(), &bench(), &toolstack, None).is_err());
     }
 
     #[test]

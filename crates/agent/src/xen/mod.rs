@@ -2,7 +2,8 @@
 //!
 //! - in dom0: [`control`] starts what Xen's tools need once the machine has booted; [`domain`] makes
 //!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
-//!   its bridge; [`scheduler`] sets weights; [`placement`] reports what runs on which CPU; [`account`] asks the hypervisor for CPU time and whether
+//!   its bridge; [`block`] is the one that
+//!   names the device of its disk; [`scheduler`] sets weights; [`placement`] reports what runs on which CPU; [`account`] asks the hypervisor for CPU time and whether
 //!   a guest runs; [`store`] reports when to ask that.
 //! - on a user's host: [`toolstack`] names a run's guests after it, [`keeper`] does for them what cannot be
 //!   done in a sandbox, [`cleanup`] removes what they leave, [`journal`] notes what is to be put back.
@@ -12,6 +13,7 @@
 //! Sources: xl(1), xl.cfg(5), Xen's docs/misc/xenstore-paths.pandoc and public/{sysctl,domctl}.h.
 
 pub mod account;
+pub mod block;
 pub mod cleanup;
 pub mod console;
 pub mod control;

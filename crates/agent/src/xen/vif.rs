@@ -50,6 +50,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let backend = variable("XENBUS_PATH")?;
     let mut store = Store::open()?;
     let outcome = variable("vif").and_then(|interface| join(&interface, &backend, &mut store));
+    report(&mut store, &backend, outcome)
+}
+
+/// Leaves in the store how a hotplug script ended, where libxl looks for that.
+///
+/// # Errors
+/// The outcome's, or the store does not take it.
+pub fn report(store: &mut Store<UnixStream>, backend: &str, outcome: Result<()>) -> Result<()> {
     let (key, text) = match &outcome {
         Ok(()) => ("hotplug-status", "connected".to_owned()),
         Err(error) => ("hotplug-error", format!("{error:#}")),

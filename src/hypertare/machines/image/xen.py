@@ -14,9 +14,9 @@ from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
-from hypertare.protocol.constants import XEN_RELEASE, XEN_VIF_SCRIPT
+from hypertare.protocol.constants import XEN_BLOCK_SCRIPT, XEN_RELEASE, XEN_VIF_SCRIPT
 
-VERSION = 2
+VERSION = 3
 """Of what is taken from the packages; part of an image's key."""
 
 FILE = "xen"
@@ -84,7 +84,9 @@ class Xen:
         # Packages know the directory by its old name.
         members.append(cpio.link("var/run", "/run"))
         # The agent is its interpreter.
-        members.append(cpio.file(XEN_VIF_SCRIPT.lstrip("/"), b"#!/init xen-vif\n", executable=True))
+        for script, verb in ((XEN_VIF_SCRIPT, b"xen-vif"), (XEN_BLOCK_SCRIPT, b"xen-block")):
+            text = b"#!/init %s\n" % verb
+            members.append(cpio.file(script.lstrip("/"), text, executable=True))
         # Without it every `xl` complains.
         members.append(cpio.file("etc/xen/xl.conf", b""))
         return members
