@@ -91,6 +91,7 @@ class GivenMachine(Settings):
         "qemu:///system"
     )
     start: bool = False
+    settings: bool = False
     address: Annotated[str, Field(max_length=45), AfterValidator(_one_host)] | None = None
 
     @model_validator(mode="after")

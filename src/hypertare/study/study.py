@@ -171,8 +171,8 @@ class Study(AnalysisTables):
         return found
 
     def levels(self, path: str) -> tuple[Any, ...]:
-        """What a setting of a table (`sut.cpus`) is in any cell: its factor's levels, of the setting's type,
-        else what stands there. What is no level of it is said where the cell is made.
+        """What a setting of a table (`sut.cpus`) is in any cell: its factor's levels, of the setting's
+        type, else what stands there. What is no level of it is said where the cell is made.
         """
         asked = self.all_factors.get(path)
         if asked is None:
