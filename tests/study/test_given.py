@@ -217,3 +217,35 @@ def test_settings_are_changed_on_machines_that_allow_it_and_on_no_other(peer: st
     assert any(isinstance(one, plan.Offload) and not one.ports for one in near)
     warned = [text for text in planner.warnings(cell, on) if "set on the machine alone" in text]
     assert bool(warned) == (peer != SET), warned
+
+
+CLAIM = """
+[[claims]]
+text = "it is quick"
+each = "sut.given"
+workload = "work"
+response = "elapsed"
+platform = "given"
+measure = "value"
+op = "below"
+value = 1
+"""
+
+
+def test_a_claim_of_each_machine_is_as_many() -> None:
+    file = study(A + B, before=BOTH, after=CLAIM, workload='type = "fork"')
+    found = file.study().claims
+    assert [one.text for one in found] == ["a: it is quick", "b: it is quick"]
+    assert [one.where for one in found] == [{"sut.given": "a"}, {"sut.given": "b"}]
+    with pytest.raises(InputError, match=r"each = 'sut.given' is no factor in \[factors\]"):
+        study(after=CLAIM, workload='type = "fork"').study()
+
+
+def test_machines_are_put_in_place_of_those_of_a_study() -> None:
+    peer = '[given.peer]\nreach = "ssh p"\n' + AT.replace("10", "99")
+    file = study(B + AT.replace("10", "12") + SET + peer, workload='type = "stream"')
+    file.use_machines({"x": {"reach": "ssh x", "address": "192.0.2.10"}})
+    found = file.study()
+    assert list(found.given) == ["peer", "x"] and found.factors == {"sut.given": ("x",)}
+    # That settings were to be changed was said of another machine.
+    assert not found.given["x"].settings

@@ -48,6 +48,43 @@ _NO_FACTORS = ("workload", "platform", "guest")
 """What distinguishes cells beside factors; `guest` is the number of one."""
 
 
+def one_for_each(claims: object, factors: object) -> object:
+    """Claims with `each` as those that they stand for; what is not valid stays for whoever validates it.
+
+    Raises:
+        ValueError: one names what is no factor.
+    """
+    if not isinstance(claims, list) or not isinstance(factors, dict):
+        return claims
+    found: list[object] = []
+    for claim in claims:
+        factor = claim.get("each") if isinstance(claim, dict) else None
+        if not isinstance(factor, str):
+            found.append(claim)
+            continue
+        levels = factors.get(factor)
+        if not isinstance(levels, list):
+            raise ValueError(
+                f"claim '{claim.get('text')}': each = '{factor}' is no factor in [factors]; there are: "
+                f"{', '.join(factors) or 'none'}"
+            )
+        rest = {key: value for key, value in claim.items() if key != "each"}
+        found += [
+            {
+                **rest,
+                "text": f"{level}: {claim.get('text')}",
+                "where": {**_table(claim), factor: level},
+            }
+            for level in levels
+        ]
+    return found
+
+
+def _table(claim: Mapping[str, object]) -> Mapping[str, object]:
+    where = claim.get("where", {})
+    return where if isinstance(where, dict) else {}
+
+
 class Claim(Settings):
     """An expectation about one response of one platform, in every cell that `where` fits.
 
@@ -75,6 +112,8 @@ class Claim(Settings):
     With `over` it is about one figure over all the cells that `where` fits: their mean (geometric for
     ratios, efficiencies and costs), or the least or the most of them, with an interval that knows that
     the cell was chosen.
+
+    With `each`, a factor of the study, it is one claim for each level of it, whose name stands first.
 
     With `accelerator` it is about guests that run under it, with `least_cpus` about machines with so many
     CPUs or more, and judged of no others. `differs` says which
@@ -105,6 +144,7 @@ class Claim(Settings):
     accelerator: Literal["kvm", "tcg"] | None = None
     least_cpus: Annotated[int, Field(ge=1)] | None = None
     over: Literal["mean", "least", "most"] | None = None
+    each: str | None = None
     differs: Annotated[str, Field(min_length=1)] | None = None
     differs_where: Levels = {}
 

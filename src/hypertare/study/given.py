@@ -80,6 +80,8 @@ def _is_of_libvirt(text: str) -> str:
 
 PEER = "peer"
 """The name in `[given]` of the machine that others speak with."""
+UNDER_TEST = "sut.given"
+"""The setting that says which machine is under test, a factor of several."""
 Reach = Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
 
 

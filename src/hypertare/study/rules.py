@@ -23,7 +23,7 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.given import PEER
+from hypertare.study.given import PEER, UNDER_TEST
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
 from hypertare.workloads.responses import of_workload
@@ -195,7 +195,7 @@ def given_machines_fit(study: Study) -> None:
             f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
             "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
         )
-    levels = study.levels("sut.given")
+    levels = study.levels(UNDER_TEST)
     if len(study.given_under_test) > 1 and levels == (None,):
         raise ValueError(
             f"there are several machines in [given], {', '.join(study.given_under_test)}: name the one in "

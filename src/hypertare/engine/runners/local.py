@@ -136,9 +136,10 @@ def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str
     for machine in (*asked, *filter(None, [peer])):
         was_off = _is_started(machine, notify)
         notify(f"looking at {' '.join(machine.words)}")
-        found = _look(
-            machines, machine, 1 if machine is peer else cpus, _BOOT_S if was_off else 0.0
-        )
+        # One that is sent nothing may be reached by an address that is not its own.
+        looked_at = machine if study.needs_network else machine.model_copy(update={"address": None})
+        least = 1 if machine is peer else cpus
+        found = _look(machines, looked_at, least, _BOOT_S if was_off else 0.0)
         if found is not None:
             notify(found)
     for machine in asked if study.needs_network else ():
