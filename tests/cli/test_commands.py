@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.cli.weigh import commands_of, given_machines, study_file
+from hypertare.cli.options import given_machines
+from hypertare.cli.weigh import commands_of, study_file
 
 
 def test_one_command_stands_behind_the_dashes() -> None:

@@ -30,8 +30,12 @@ ForceCommand {home}/bin/login
 """
 _LOGIN = """#!/bin/sh
 echo 'Welcome, as a shell of somebody greets even those who do not look'
-exec env HOME={home} PATH={home}/bin:$PATH {mark} /bin/sh -c "$SSH_ORIGINAL_COMMAND"
+exec {inside} env HOME={home} PATH={home}/bin:$PATH {mark} /bin/sh -c "$SSH_ORIGINAL_COMMAND"
 """
+_APART = """
+mount -t tmpfs run /run && ip link set lo up && echo ready && exec sleep infinity
+"""
+"""A network whose settings are its own, and a /run; the rest is this host's."""
 _CLIENT = """
 Host *
   UserKnownHostsFile {place}/known
@@ -48,6 +52,17 @@ class Machine:
     home: Path
     port: int
     process: subprocess.Popen[bytes]
+    inside: tuple[str, ...] = ()
+
+    def sysctl(self, name: str) -> str:
+        """A setting of its network."""
+        argv = (*self.inside, "cat", f"/proc/sys/{name}")
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+    def noted(self) -> list[str]:
+        """What is noted there of settings that were changed."""
+        argv = (*self.inside, "/bin/sh", "-c", "cat /run/hypertare-settings/* 2>/dev/null")
+        return subprocess.run(argv, capture_output=True, text=True).stdout.splitlines()
 
     @property
     def reach(self) -> str:
@@ -89,7 +104,22 @@ class Machine:
 
 
 @contextmanager
-def machine(lab: Lab) -> Iterator[Machine]:
+def machine_apart(lab: Lab) -> Iterator[Machine]:
+    """One whose settings of the network are not this host's; of root alone."""
+    holder = subprocess.Popen(
+        ("unshare", "--net", "--mount", "/bin/sh", "-c", _APART), stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"ready\n"
+        with machine(lab, ("nsenter", "--target", str(holder.pid), "--net", "--mount")) as one:
+            yield one
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@contextmanager
+def machine(lab: Lab, inside: tuple[str, ...] = ()) -> Iterator[Machine]:
     place, home = lab.home / "sshd", lab.home / "there"
     place.mkdir()
     (home / "bin").mkdir(parents=True)
@@ -106,7 +136,7 @@ def machine(lab: Lab) -> Iterator[Machine]:
     pam = "yes" if os.geteuid() == 0 else "no"
     (place / "config").write_text(_CONFIG.format(place=place, home=home, port=port, pam=pam))
     login = home / "bin" / "login"
-    login.write_text(_LOGIN.format(home=home, mark=mark))
+    login.write_text(_LOGIN.format(home=home, mark=mark, inside=" ".join(inside)))
     login.chmod(0o755)
     (place / "client").write_text(_CLIENT.format(place=place))
     public = (place / "host.pub").read_text().split()
@@ -117,7 +147,7 @@ def machine(lab: Lab) -> Iterator[Machine]:
     process = subprocess.Popen((SSHD, "-D", "-f", place / "config", "-E", log))
     try:
         until(lambda: log.exists() and "listening" in log.read_text(), "sshd to listen", 20)
-        yield Machine(place, home, port, process)
+        yield Machine(place, home, port, process, inside)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()

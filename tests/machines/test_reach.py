@@ -10,7 +10,7 @@ import pytest
 
 from hypertare.base.errors import MachineError
 from hypertare.machines import remote
-from hypertare.machines.reach import SSH, Sent, asked, look
+from hypertare.machines.reach import SSH, Sent, address_of, asked, look
 from hypertare.machines.remote import reached
 from hypertare.protocol.records import Survey
 
@@ -137,3 +137,25 @@ def _digest(data: bytes) -> str:
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("configured", "address"),
+    [
+        ("hostname 192.0.2.10", "192.0.2.10"),
+        ("hostname 2001:db8::1", "2001:db8::1"),
+        # Through a port that is forwarded here, or through another host, nothing else reaches it.
+        ("hostname 127.0.0.1", None),
+        ("hostname 192.0.2.10\nproxyjump gate", None),
+        ("hostname 192.0.2.10\nproxycommand nc gate 22", None),
+        ("hostname nowhere.invalid", None),
+    ],
+)
+def test_packets_go_where_ssh_connects_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str, address: str | None
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\n[ \"$1\" = -G ] && echo '{configured}'\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv(SSH, str(ssh))
+    assert address_of(REACH) == address

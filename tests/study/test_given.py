@@ -27,6 +27,9 @@ AT = 'address = "192.0.2.10"\n'
 A, B = '[given.a]\nreach = "ssh a"\n', '[given.b]\nreach = "ssh -p 2222 b"\n'
 
 
+SET = "settings = true\n"
+BOTH = 'factors."sut.given" = ["a", "b"]'
+
 SENT = {"given": A + AT, "workload": 'type = "stream"'}
 
 
@@ -112,7 +115,20 @@ def test_what_would_run_another_program_here_is_no_way(words: str, said: str) ->
         ({"given": A + 'address = "224.0.0.1"'}, "of no single machine"),
         ({"given": '[given.peer]\nreach = "ssh p"'}, r"say how it is reached, \[given.NAME\]"),
         ({"sut": "guests = 2"}, "works alone"),
-        ({"after": "[knobs]\nksm = true"}, "knobs.ksm"),
+        (
+            {"after": "[knobs]\ndev_weight = 8"},
+            r"knobs.dev_weight would change a setting .* given.a.settings = true",
+        ),
+        ({"before": 'factors."knobs.dev_weight" = [1, 2]'}, "given.a.settings = true"),
+        (
+            {"given": A + SET + B, "before": BOTH, "after": "[knobs]\ndev_weight = 8"},
+            "given.b.settings = true",
+        ),
+        ({"given": A + SET, "after": "[knobs]\ndriver_weight = 100"}, "known from inside"),
+        (
+            {"given": A + SET, "after": "[knobs]\nnapi_weight = 8"},
+            "is known by its address: given.a.address",
+        ),
         ({"before": 'machine = "emulated"'}, "take machine = 'local'"),
         ({"given": '[given.a]\nreach = "rsh a"'}, "is no ssh"),
         ({"given": '[given."a b"]\nreach = "ssh a"'}, "given"),
@@ -169,3 +185,67 @@ def test_packets_go_to_the_address_that_a_machine_has(peer: str) -> None:
     assert [one.to.rpartition(":")[0] for one in sends] == [towards]
     # Before it both ends are asked whether they reach each other.
     assert len(trial.phases) == 2
+
+
+KNOBS = """
+[knobs]
+napi_weight = 8
+dev_weight = 16
+offloads = { gro = false }
+sysctls = { "net/ipv4/tcp_notsent_lowat" = 1 }
+"""
+
+
+@pytest.mark.parametrize("peer", ["", "\n", SET])
+def test_settings_are_changed_on_machines_that_allow_it_and_on_no_other(peer: str) -> None:
+    other = '[given.peer]\nreach = "ssh p"\naddress = "192.0.2.99"\n' if peer else ""
+    given = A + AT + SET + other + peer
+    file = study(given, workload='type = "stream"', sut="cpus = 1", after=KNOBS)
+    (plot,) = make(file.study(), 1).plots
+    (variant,) = [one for one in plot.variants if not one.kind.is_made]
+    cell = file.cell({**plot.levels, **variant.levels})
+    on = planner.MachineResources(
+        (0, 1), "tcg", {}, {}, peers_of_given={"192.0.2.10": "192.0.2.99"}
+    )
+    trial = planner.make_trial(1, cell, "work", variant, plot, on)
+    far = f"peer-{variant.node}"
+    assert {one.node for one in trial.knobs} == {variant.node} | ({far} if peer == SET else set())
+    # An interface is known by the address that packets go to.
+    near = [one.knob for one in trial.knobs if one.node == variant.node]
+    assert plan.NapiWeight(interface="192.0.2.10", weight=8) in near
+    assert plan.DevWeight(packets=16) in near
+    assert any(isinstance(one, plan.Offload) and not one.ports for one in near)
+    warned = [text for text in planner.warnings(cell, on) if "set on the machine alone" in text]
+    assert bool(warned) == (peer != SET), warned
+
+
+CLAIM = """
+[[claims]]
+text = "it is quick"
+each = "sut.given"
+workload = "work"
+response = "elapsed"
+platform = "given"
+measure = "value"
+op = "below"
+value = 1
+"""
+
+
+def test_a_claim_of_each_machine_is_as_many() -> None:
+    file = study(A + B, before=BOTH, after=CLAIM, workload='type = "fork"')
+    found = file.study().claims
+    assert [one.text for one in found] == ["a: it is quick", "b: it is quick"]
+    assert [one.where for one in found] == [{"sut.given": "a"}, {"sut.given": "b"}]
+    with pytest.raises(InputError, match=r"each = 'sut.given' is no factor in \[factors\]"):
+        study(after=CLAIM, workload='type = "fork"').study()
+
+
+def test_machines_are_put_in_place_of_those_of_a_study() -> None:
+    peer = '[given.peer]\nreach = "ssh p"\n' + AT.replace("10", "99")
+    file = study(B + AT.replace("10", "12") + SET + peer, workload='type = "stream"')
+    file.use_machines({"x": {"reach": "ssh x", "address": "192.0.2.10"}})
+    found = file.study()
+    assert list(found.given) == ["peer", "x"] and found.factors == {"sut.given": ("x",)}
+    # That settings were to be changed was said of another machine.
+    assert not found.given["x"].settings

@@ -40,6 +40,8 @@ enum Verb {
     XenKeeper(xen::keeper::Arguments),
     #[command(name = datapath::VERB, hide = true)]
     Datapath(datapath::Arguments),
+    #[command(name = knob::keeper::VERB, hide = true)]
+    KeepSettings(knob::keeper::Arguments),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
     #[command(flatten)]
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Verb::EmulateInside(arguments) => return emulated::inside(&arguments),
         Verb::XenKeeper(arguments) => return xen::keeper::main(&arguments),
         Verb::Datapath(arguments) => return datapath::main(&arguments),
+        Verb::KeepSettings(arguments) => knob::keeper::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::XenBlock(arguments) => xen::block::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),

@@ -145,6 +145,9 @@ pub struct Given {
     pub reach: Vec<String>,
     /// How many of its CPUs the work may use: the first ones.
     pub cpus: u32,
+    /// Whether its own settings may be changed for a trial; else all knobs are refused there.
+    #[serde(default)]
+    pub settings: bool,
     /// Given when its agent runs.
     #[serde(default)]
     pub agent: Option<RunningAgent>,

@@ -117,6 +117,23 @@ pub enum Knob {
     },
 }
 
+impl Knob {
+    /// The interface that it is about, where it is about one of the node's.
+    pub fn interface_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Knob::Mtu { interface, .. }
+            | Knob::Offload { interface, .. }
+            | Knob::InterruptCpus { interface, .. }
+            | Knob::ReceiveSteering { interface, .. }
+            | Knob::NapiWeight { interface, .. }
+            | Knob::RingSizes { interface, .. }
+            | Knob::InterruptCoalescing { interface, .. }
+            | Knob::DeferHardIrqs { interface, .. } => Some(interface),
+            _ => None,
+        }
+    }
+}
+
 /// The class of IPv4 packets with a mark; all others are of another. Each may use what the other leaves of the
 /// rate that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -82,6 +84,15 @@ Fresh = Annotated[
         help="In virtual time, run also what is known already; exit status 5 if it differs.",
     ),
 ]
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]'ssh HOST'",
+        help="A machine of yours that ssh reaches, by the platform given: any virtual machine, any "
+        "hypervisor. May be repeated, with names: a='ssh a' b='ssh b'.",
+        show_default=False,
+    ),
+]
 Input = Annotated[
     Path | None,
     typer.Option(
@@ -124,3 +135,31 @@ Prepare = Annotated[
     str | None,
     typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
 ]
+
+
+def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The study's tables of machines, by name; the only one needs none.
+
+    Raises:
+        InputError: two have one name, or one that is taken.
+    """
+    from hypertare.base.errors import InputError
+    from hypertare.study.given import PEER
+
+    found: dict[str, dict[str, str]] = {}
+    for word in words:
+        name, equals, reach = word.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            name, reach = "machine", word
+        if name in found:
+            raise InputError(
+                f"--given names two machines '{name}'.",
+                "Give each a name of its own: --given a='ssh bob@a' --given b='ssh bob@b'",
+            )
+        if name == PEER:
+            raise InputError(
+                f"--given: in a study '{PEER}' is whom the others speak with, and no machine to weigh.",
+                "Give it another name.",
+            )
+        found[name] = {"reach": reach}
+    return found

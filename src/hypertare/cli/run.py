@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,13 @@ from hypertare.cli.options import (
     AskedStudy,
     Cluster,
     Fresh,
+    Given,
     HugePages,
     Jobs,
     ModuleReload,
     RunDirectory,
     Settings,
+    given_machines,
 )
 
 _MIN_TRIALS = 5
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 def run(
     study: AskedStudy = None,
     set_: Settings = None,
+    given: Given = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -80,6 +84,8 @@ def run(
 
     hypertare run first-look
 
+    hypertare run hypervisors --given a='ssh root@a' --given b='ssh root@b'
+
     hypertare run first-look --set sut.cpus=2 --set 'design.precision=10%'
 
     hypertare run --resume --out hypertare-runs/first-look-20260101-120000
@@ -101,10 +107,14 @@ def run(
     from hypertare.runs.store import Store
 
     if resume:
-        refuse_changes({"--set": set_, "--quick": quick, "--seed": seed is not None})
+        refuse_changes(
+            {"--set": set_, "--given": given, "--quick": quick, "--seed": seed is not None}
+        )
         file, seed = interrupted_study(study, out, "run")
     else:
         file = asked_study(study)
+        if given:
+            file.use_machines(_with_addresses(given))
         file.override(set_ or [], quick)
     prepared = prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
@@ -122,6 +132,20 @@ def run(
             prepared, on, folder, watch, resume=resume, run_options=run_options, asked=asked
         )
     finish(folder, ended, json=outputs.STDOUT if json else None)
+
+
+def _with_addresses(given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The machines, each with the address by which ssh reaches it, where that is one of its own."""
+    from hypertare.machines.reach import address_of
+    from hypertare.study.given import reach_words
+
+    found = given_machines(given)
+    for machine in found.values():
+        # A way that is none is refused with the study.
+        with contextlib.suppress(ValueError):
+            if address := address_of(reach_words(machine["reach"])):
+                machine["address"] = address
+    return found
 
 
 def say(text: str) -> None:

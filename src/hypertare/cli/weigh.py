@@ -11,6 +11,7 @@ import typer
 
 from hypertare.cli.commands import Command, input_of, study_file, value_of
 from hypertare.cli.options import (
+    Given,
     HigherIsBetter,
     HugePages,
     Input,
@@ -19,6 +20,7 @@ from hypertare.cli.options import (
     Prepare,
     Value,
     ValueJson,
+    given_machines,
 )
 from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
@@ -138,15 +140,7 @@ def weigh(
         ),
     ] = "none",
     peer: Peer = None,
-    given: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]'ssh HOST'",
-            help="A machine of yours that ssh reaches, by the platform given: any virtual machine, any "
-            "hypervisor. May be repeated, with names: a='ssh a' b='ssh b'.",
-            show_default=False,
-        ),
-    ] = None,
+    given: Given = None,
     disk: Annotated[
         str | None,
         typer.Option(
@@ -363,34 +357,6 @@ def weigh(
         with Store.open(folder) as store:
             printed.write(store, folder)
     finish(folder, ended, json=json, html=html)
-
-
-def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The study's tables of machines, by name; the only one needs none.
-
-    Raises:
-        InputError: two have one name, or one that is taken.
-    """
-    from hypertare.base.errors import InputError
-    from hypertare.study.given import PEER
-
-    found: dict[str, dict[str, str]] = {}
-    for word in words:
-        name, equals, reach = word.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-            name, reach = "machine", word
-        if name in found:
-            raise InputError(
-                f"--given names two machines '{name}'.",
-                "Give each a name of its own: --given a='ssh bob@a' --given b='ssh bob@b'",
-            )
-        if name == PEER:
-            raise InputError(
-                f"--given: in a study '{PEER}' is whom the others speak with, and no machine to weigh.",
-                "Give it another name.",
-            )
-        found[name] = {"reach": reach}
-    return found
 
 
 def _datapaths(text: str | None) -> list[str]:

@@ -23,6 +23,7 @@ class DeferSettings(Settings):
 class DeferHardIrqs(KnobKind[DeferSettings]):
     name = "defer_hard_irqs"
     place = "interface"
+    is_of_interface = True
     commands = {
         "polls": of_interface("napi_defer_hard_irqs"),
         "flush_timeout_ns": of_interface("gro_flush_timeout", "In nanoseconds."),

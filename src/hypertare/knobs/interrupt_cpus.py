@@ -23,6 +23,7 @@ _typed = commanded(
 class InterruptCpus(KnobKind[tuple[int, ...]]):
     name = "interrupt_cpus"
     place = "interface"
+    is_of_interface = True
     commands = {"": _typed}
     for_own_machines = True
 

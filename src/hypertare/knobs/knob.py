@@ -27,6 +27,9 @@ by their MAC addresses. `driver`: the driver domain. `guest`: each guest that wo
 `kernel`: the one that the work runs on. `below`: the machine below a guest.
 """
 
+OF_GIVEN: tuple[Place, ...] = ("link", "way", "interface", "kernel")
+"""Those that a machine has which was there before: it is known from inside alone."""
+
 T = TypeVar("T")
 
 
@@ -68,6 +71,9 @@ class KnobKind(ABC, Generic[T]):
 
     for_own_machines: ClassVar[bool] = False
     """It is set only where what is under test is no part of this host, whose own it is to choose."""
+
+    is_of_interface: ClassVar[bool] = False
+    """It is of one interface of a node, and not of its kernel."""
 
     modules: ClassVar[tuple[str, ...]] = ()
     """Of the kernel of a driver domain that sets it, which loads none by itself."""

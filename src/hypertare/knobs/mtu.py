@@ -42,6 +42,7 @@ def _typed(change: KnobChange) -> Entry:
 class Mtu(KnobKind[int]):
     name = "mtu"
     place = "link"
+    is_of_interface = True
     commands = {"": _typed}
 
     def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:

@@ -48,6 +48,7 @@ def _of_any(change: KnobChange) -> Entry:
 class NapiWeight(KnobKind[int]):
     name = "napi_weight"
     place = "interface"
+    is_of_interface = True
     commands = {"": _typed}
     for_own_machines = True
 

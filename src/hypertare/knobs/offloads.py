@@ -26,6 +26,7 @@ class Offloads(KnobKind[dict[str, bool]]):
 
     name = "offloads"
     place = "way"
+    is_of_interface = True
     commands = {"*": _typed}
 
     def for_agent(self, level: dict[str, bool], target: Target) -> Iterator[plan.Knob]:

@@ -30,6 +30,7 @@ def _mask(cpus: str) -> str:
 class ReceiveSteering(KnobKind[tuple[int, ...]]):
     name = "receive_steering"
     place = "interface"
+    is_of_interface = True
     commands = {"": _typed}
 
     def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:

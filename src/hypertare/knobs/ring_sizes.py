@@ -32,6 +32,7 @@ def _typed(change: KnobChange) -> Entry:
 class RingSizes(KnobKind[RingSettings]):
     name = "ring_sizes"
     place = "interface"
+    is_of_interface = True
     commands = {"*": _typed}
     for_own_machines = True
 

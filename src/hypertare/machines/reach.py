@@ -10,12 +10,14 @@ import hashlib
 import os
 import selectors
 import shlex
+import socket
 import subprocess
 import tarfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Literal
 
@@ -264,14 +266,37 @@ def refused(reach: Sequence[str], said: str) -> MachineError:
     return MachineError(f"{words}: {last[:300]}", f"Does `{words} true` work?")
 
 
+def address_of(reach: Sequence[str]) -> str | None:
+    """Where ssh connects to; none through another host, or through a port that is forwarded here."""
+    known = _configured(reach)
+    if known.get("proxyjump", "none") != "none" or known.get("proxycommand", "none") != "none":
+        return None
+    try:
+        found = socket.getaddrinfo(known.get("hostname", reach[-1]), None, proto=socket.IPPROTO_TCP)
+    except OSError:
+        return None
+    # Most networks that a machine is on have IPv4.
+    addresses = sorted((str(one[4][0]) for one in found), key=lambda one: ":" in one)
+    usable = [one for one in addresses if "%" not in one and not ip_address(one).is_loopback]
+    return next(iter(usable), None)
+
+
+def _configured(reach: Sequence[str]) -> dict[str, str]:
+    """What ssh's configuration makes of it."""
+    try:
+        said = subprocess.run(
+            [*shlex.split(os.environ.get(SSH) or reach[0]), "-G", *reach[1:]],
+            capture_output=True,
+            text=True,
+        ).stdout
+    except OSError:
+        return {}
+    return dict(line.partition(" ")[::2] for line in said.splitlines())
+
+
 def _fingerprints(reach: Sequence[str]) -> str:
     """Of the keys that it shows, for a person to compare."""
-    configured = subprocess.run(
-        [*shlex.split(os.environ.get(SSH) or reach[0]), "-G", *reach[1:]],
-        capture_output=True,
-        text=True,
-    ).stdout
-    known = dict(line.partition(" ")[::2] for line in configured.splitlines())
+    known = _configured(reach)
     host, port = known.get("hostname", reach[-1]), known.get("port", "22")
     keys = subprocess.run(
         ["ssh-keyscan", "-T", "5", "-p", port, "--", host], capture_output=True, timeout=LOOK_S

@@ -1,5 +1,5 @@
 """`given`: a machine that was there before, reached by ssh. hypertare starts its agent there, and nothing
-else of it is changed.
+else of it is changed, but settings where `[given.NAME]` allows that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Given(Platform):
     kernel_typed_at = "guest"
 
     def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        return plan.Given(reach=inputs.reach, cpus=inputs.cpus)
+        return plan.Given(reach=inputs.reach, cpus=inputs.cpus, settings=inputs.may_be_set)
 
 
 GIVEN = Given()

@@ -208,6 +208,8 @@ class Given(WireType):
     """The words of the program that reaches it, `ssh` first."""
     cpus: int
     """How many of its CPUs the work may use: the first ones."""
+    settings: bool = False
+    """Whether its own settings may be changed for a trial; else all knobs are refused there."""
     agent: RunningAgent | None = None
     """Given when its agent runs."""
 

@@ -48,6 +48,43 @@ _NO_FACTORS = ("workload", "platform", "guest")
 """What distinguishes cells beside factors; `guest` is the number of one."""
 
 
+def one_for_each(claims: object, factors: object) -> object:
+    """Claims with `each` as those that they stand for; what is not valid stays for whoever validates it.
+
+    Raises:
+        ValueError: one names what is no factor.
+    """
+    if not isinstance(claims, list) or not isinstance(factors, dict):
+        return claims
+    found: list[object] = []
+    for claim in claims:
+        factor = claim.get("each") if isinstance(claim, dict) else None
+        if not isinstance(factor, str):
+            found.append(claim)
+            continue
+        levels = factors.get(factor)
+        if not isinstance(levels, list):
+            raise ValueError(
+                f"claim '{claim.get('text')}': each = '{factor}' is no factor in [factors]; there are: "
+                f"{', '.join(factors) or 'none'}"
+            )
+        rest = {key: value for key, value in claim.items() if key != "each"}
+        found += [
+            {
+                **rest,
+                "text": f"{level}: {claim.get('text')}",
+                "where": {**_table(claim), factor: level},
+            }
+            for level in levels
+        ]
+    return found
+
+
+def _table(claim: Mapping[str, object]) -> Mapping[str, object]:
+    where = claim.get("where", {})
+    return where if isinstance(where, dict) else {}
+
+
 class Claim(Settings):
     """An expectation about one response of one platform, in every cell that `where` fits.
 
@@ -108,6 +145,9 @@ class Claim(Settings):
     over: Literal["mean", "least", "most"] | None = None
     """[One figure](method.md#claims) over all cells that `where` fits: `mean` (geometric for ratios,
     efficiencies and costs), `least`, `most`. Default: it must hold in each.
+    """
+    each: str | None = None
+    """A factor in `[factors]`: there is one claim for each of its levels, whose name its text begins with.
     """
     differs: Annotated[str, Field(min_length=1)] | None = None
     """Published conditions that this study lacks. The claim is reported and not judged."""

@@ -22,6 +22,7 @@ from hypertare.base.errors import InputError
 from hypertare.base.words import did_you_mean
 from hypertare.platforms.registry import BASELINE
 from hypertare.study.complaints import explain, key_path, line_with
+from hypertare.study.given import PEER, UNDER_TEST
 from hypertare.study.rules import no_analysis, no_bill, no_effects, unknown
 from hypertare.study.study import Study
 
@@ -91,6 +92,20 @@ class StudyFile:
         for path in _wanted_as_lists(self.raw) & texts.keys():
             parts = [toml_value(part.strip()) for part in texts[path].split(",")]
             _set(self.raw, path, parts, f"--set {path}={texts[path]}")
+
+    def use_machines(self, machines: Mapping[str, Mapping[str, str]]) -> None:
+        """Puts these machines in place of those in `[given]`, but for the one that they speak with, and has
+        the study compare them.
+        """
+        tables = self.raw.get("given")
+        kept = {PEER: tables[PEER]} if isinstance(tables, dict) and PEER in tables else {}
+        self.raw["given"] = {**kept, **{name: dict(one) for name, one in machines.items()}}
+        put(
+            self.raw,
+            "factors",
+            {**self.raw.get("factors", {}), UNDER_TEST: list(machines)},
+            "--given",
+        )
 
     def study(self) -> Study:
         """The study, validated, each of its factors' levels and what its claims name too."""

@@ -80,6 +80,8 @@ def _is_of_libvirt(text: str) -> str:
 
 PEER = "peer"
 """The name in `[given]` of the machine that others speak with."""
+UNDER_TEST = "sut.given"
+"""The setting that says which machine is under test, a factor of several."""
 Reach = Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
 
 
@@ -98,6 +100,8 @@ class GivenMachine(Settings):
     """The URI of [libvirt](given.md#what-it-needs)."""
     start: bool = False
     """A domain that is off is started, and shut down in the end."""
+    settings: bool = False
+    """`knobs` may [change its settings](given.md#settings-of-that-machine) for a trial."""
     address: Annotated[str, Field(max_length=45), AfterValidator(_one_host)] | None = None
     """An address of that machine, to which [packets are sent](given.md#across-a-network)."""
 

@@ -5,15 +5,17 @@ They are asked in the order of `RULES`, and the first that is broken is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.response import Response
 from hypertare.base.units import human_size
 from hypertare.base.words import listing
+from hypertare.knobs.knob import OF_GIVEN, KnobKind
 from hypertare.knobs.mtu import MOST_OF_NIC
 from hypertare.knobs.registry import HOST_KNOBS
+from hypertare.knobs.registry import KINDS as KNOBS
 from hypertare.platforms.guest_settings import GuestFacts
 from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import BASELINE, has_own
@@ -21,7 +23,7 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.given import PEER
+from hypertare.study.given import PEER, UNDER_TEST
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
 from hypertare.workloads.responses import of_workload
@@ -193,7 +195,7 @@ def given_machines_fit(study: Study) -> None:
             f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
             "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
         )
-    levels = study.levels("sut.given")
+    levels = study.levels(UNDER_TEST)
     if len(study.given_under_test) > 1 and levels == (None,):
         raise ValueError(
             f"there are several machines in [given], {', '.join(study.given_under_test)}: name the one in "
@@ -252,18 +254,39 @@ def _can_be_sent_to(study: Study, name: str) -> None:
 
 
 def _is_left_alone(study: Study, name: str) -> None:
-    knobs = [kind.name for kind in study.knobs.given() if study.knobs.level(kind) != {}]
-    knobs += [path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")]
+    knobs = [kind for kind in study.knobs.given() if study.knobs.level(kind) != {}]
+    varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
+    knobs += [kind for kind in KNOBS if kind.name in varied and kind not in knobs]
     if knobs:
-        raise ValueError(
-            f"knobs.{knobs[0]} would change a setting, and on the platform {name} nothing is changed: "
-            "leave it out, or set it there yourself"
-        )
+        _may_be_set(study, name, knobs)
     if study.bench_guests > 1:
         raise ValueError(f"sut.guests: a machine of the platform {name} is one, and works alone")
     if study.sut.devices:
         raise ValueError(
             f"sut.devices are of this host, and the platform {name} is another machine: leave them out"
+        )
+
+
+def _may_be_set(study: Study, name: str, knobs: Sequence[KnobKind[Any]]) -> None:
+    kept = next((key for key, one in study.given_at_work.items() if not one.settings), None)
+    if kept is not None:
+        raise ValueError(
+            f"knobs.{knobs[0].name} would change a setting of a machine of the platform {name}, where "
+            f"nothing is changed unasked: given.{kept}.settings = true (its user is root there, or may use "
+            "sudo without a password), or leave the knob out and set it there yourself"
+        )
+    strange = next((kind for kind in knobs if kind.place not in OF_GIVEN), None)
+    if strange is not None:
+        raise ValueError(
+            f"knobs.{strange.name} is of what runs a guest, and a machine of the platform {name} is known "
+            "from inside alone: leave it out"
+        )
+    nowhere = next((key for key, one in study.given_at_work.items() if one.address is None), None)
+    of_interface = next((kind for kind in knobs if kind.is_of_interface), None)
+    if nowhere is not None and of_interface is not None:
+        raise ValueError(
+            f"knobs.{of_interface.name} is of an interface, and that of given.{nowhere} is known by its "
+            f"address: given.{nowhere}.address = '192.0.2.10'"
         )
 
 

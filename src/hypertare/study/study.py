@@ -24,12 +24,12 @@ from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.protocol.plan import FileSharing
 from hypertare.study.bench import BenchSettings
 from hypertare.study.bill import BillSettings
-from hypertare.study.claims import Claim
+from hypertare.study.claims import Claim, one_for_each
 from hypertare.study.design import DesignSettings
 from hypertare.study.effects import EffectsSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.given import PEER, GivenMachine
+from hypertare.study.given import PEER, UNDER_TEST, GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
@@ -109,6 +109,13 @@ class Study(AnalysisTables):
             sut = {"platforms": kind.usual_platforms, **sut}
         return {"clock": kind.clocks[0], **raw, "sut": sut}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _claims_of_each(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict) or "claims" not in raw:
+            return raw
+        return {**raw, "claims": one_for_each(raw["claims"], raw.get("factors", {}))}
+
     @model_validator(mode="after")
     def _goes_together(self) -> Study:
         for rule in RULES:
@@ -153,7 +160,7 @@ class Study(AnalysisTables):
     @property
     def given_at_work(self) -> dict[str, GivenMachine]:
         """Those of them that any cell is about."""
-        asked = self.levels("sut.given")
+        asked = self.levels(UNDER_TEST)
         there = self.given_under_test
         return {name: one for name, one in there.items() if name in asked or len(there) == 1}
 

@@ -19,6 +19,7 @@ mod file;
 mod halt_poll_ns;
 mod interrupt_coalescing;
 mod interrupt_cpus;
+pub mod keeper;
 mod ksm;
 mod mtu;
 mod napi_budget;

@@ -165,6 +165,18 @@ impl Links {
         Ok(messages.iter().filter_map(address_text).collect())
     }
 
+    /// The link that has an address.
+    pub fn holding(&self, address: IpAddr) -> Result<Option<String>> {
+        let address = address.to_string();
+        for link in self.list()? {
+            let own = self.addresses(&link.name)?;
+            if own.iter().any(|one| one.split('/').next() == Some(&address)) {
+                return Ok(Some(link.name));
+            }
+        }
+        Ok(None)
+    }
+
     pub fn set_up(&self, name: &str) -> Result<()> {
         self.set_flags(name, LinkFlags::Up).with_context(|| format!("setting {name} up"))
     }

@@ -39,7 +39,8 @@ use hypertare_plan::{
 
 use crate::boot_contract::DISK_VARIABLE;
 use crate::emit::Emitter;
-use crate::knob::{Ledger, Schedulers};
+use crate::knob::Schedulers;
+use crate::knob::keeper::{Asked, Turning};
 use crate::lines::Lines;
 use crate::probe::{self, ProbeContext, Reading};
 use crate::process::cgroup::Scope;
@@ -84,6 +85,9 @@ pub struct Arguments {
     /// On a machine that was given, of whose CPUs the work may use so many
     #[arg(long, value_name = "CPUS", conflicts_with_all = ["as_container", "in_engine"])]
     given: Option<u32>,
+    /// There its settings may be changed, by the keeper whose pipes are in its place
+    #[arg(long, requires = "given")]
+    settings: bool,
     /// Its disk is the descriptor after those of standard input, output and error
     #[arg(long)]
     disk: bool,
@@ -107,7 +111,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
 }
 
 fn serve(arguments: Arguments) -> Result<()> {
-    let Arguments { place, as_container, in_engine, given, disk, weights, scope } = arguments;
+    let Arguments { place, as_container, in_engine, given, settings, disk, weights, scope } =
+        arguments;
     use rustix::mount::{MountFlags, mount};
     if disk {
         // Tasks inherit the descriptor, and what they start.
@@ -144,8 +149,11 @@ fn serve(arguments: Arguments) -> Result<()> {
     let mut node = Node::new(output, origin, place);
     node.probe_context = probe_context;
     node.as_container = as_container;
-    node.ledger =
-        Ledger::with(Schedulers { groups: weights, scope: scope.as_deref().map(Scope::named) });
+    node.turning = match (given, settings) {
+        (Some(_), true) => Turning::Asked(Asked::open(&node.place)?),
+        (Some(_), false) => Turning::Refused,
+        _ => Turning::at(Schedulers { groups: weights, scope: scope.as_deref().map(Scope::named) }),
+    };
     node.work(input)
 }
 
@@ -176,7 +184,7 @@ struct Node {
     as_container: bool,
     node_emitter: Option<Arc<NodeEmitter>>,
     view: Option<Arc<View>>,
-    ledger: Ledger,
+    turning: Turning,
     bird: Option<Bird>,
     reading: Option<Reading>,
     probe_context: ProbeContext,
@@ -196,7 +204,7 @@ impl Node {
             as_container: false,
             node_emitter: None,
             view: None,
-            ledger: Ledger::default(),
+            turning: Turning::at(Schedulers::default()),
             bird: None,
             reading: None,
             probe_context: ProbeContext::default(),
@@ -274,13 +282,15 @@ impl Node {
         };
         match order {
             Order::Apply { trial, knob } => {
-                let outcome = self.ledger.apply(node_emitter.node(), trial, &knob);
+                let outcome = self.turning.apply(node_emitter.node(), trial, &knob);
                 node_emitter.done(number, node_emitter.knob(outcome));
             }
             Order::PutBack { trial } => {
-                let outcomes = self.ledger.put_back(node_emitter.node(), trial).into_iter();
                 let outcome =
-                    outcomes.map(|outcome| node_emitter.knob(outcome)).fold(Ok(()), Result::and);
+                    self.turning.put_back(node_emitter.node(), trial).and_then(|outcomes| {
+                        let all = outcomes.into_iter().map(|outcome| node_emitter.knob(outcome));
+                        all.fold(Ok(()), Result::and)
+                    });
                 node_emitter.done(number, outcome);
             }
             Order::ProbeBegin { probes, .. } => {
@@ -412,7 +422,8 @@ impl Node {
             running.kill("the node ends");
         }
         self.spare = Spare::default();
-        self.ledger = Ledger::default();
+        // Whoever was asked puts back when this process is gone.
+        self.turning = Turning::Refused;
     }
 }
 

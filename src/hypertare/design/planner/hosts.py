@@ -147,7 +147,11 @@ def _peers_of_given(
         study = cells[variant.node]
         there = study.given.get(GIVEN_PEER)
         cpus = peer_cpus(study.sut.cpus, on)
-        kind = plan.Given(reach=there.words if there else (), cpus=1 if there else len(cpus))
+        kind = plan.Given(
+            reach=there.words if there else (),
+            cpus=1 if there else len(cpus),
+            settings=there is not None and there.settings,
+        )
         bound = () if there else cpus
         yield plan.Node(name=peer_of_given(variant.node), kind=kind, cpus=bound)
 

@@ -10,11 +10,12 @@ from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
 from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import OF_DATAPATH, datapath_of
 from hypertare.design.planner.pairs import nodes_of
-from hypertare.knobs.knob import KnobKind, Place, Target
+from hypertare.knobs.knob import OF_GIVEN, KnobKind, Place, Target
 from hypertare.knobs.registry import KINDS, Knobs
 from hypertare.platforms.guest_settings import BESIDE_GUESTS
 from hypertare.protocol import plan
 from hypertare.study import Study
+from hypertare.study.given import PEER as GIVEN_PEER
 from hypertare.workloads.pair import Pair
 
 _PLACES: tuple[Place, ...] = (
@@ -62,6 +63,8 @@ def _targets(
     working: Sequence[Pair],
     links: Sequence[plan.Link],
 ) -> list[Target]:
+    if not variant.kind.is_made:
+        return _of_given(place, study, working)
     nodes = nodes_of(working)
     match place:
         case "link":
@@ -82,6 +85,22 @@ def _targets(
             return [Target(node) for node in own]
         case "below":
             return [Target(HOST)] if variant.kind.is_backed_by_host else []
+
+
+def _of_given(place: Place, study: Study, working: Sequence[Pair]) -> list[Target]:
+    """Of a machine that was there before, which finds its interface by the address that packets go to; and
+    of the other end, where that is such a machine and may be changed. This host's own network may not.
+    """
+    machine, peer = study.given_machine, study.given.get(GIVEN_PEER)
+    if place not in OF_GIVEN:
+        return []
+    if place == "kernel":
+        return [Target(node) for node in nodes_of(working)]
+    address = (machine.address or "") if machine is not None else ""
+    found = [Target(node, address) for node in nodes_of(working)]
+    if place != "interface" and study.needs_network and peer is not None and peer.settings:
+        found += [Target(node, peer.address or "") for pair in working for node in pair.others]
+    return found
 
 
 def _ends(study: Study, working: Sequence[Pair]) -> list[Target]:
@@ -140,7 +159,24 @@ def _is_asked(study: Study, kind: KnobKind[Any]) -> bool:
 
 def warnings(study: Study, on: MachineResources) -> list[str]:
     """What of the study does not reach every platform, or is not what it may seem."""
-    return [*_unlike_the_users(study, on), *_shared_sidecore(study, on), *_out_of_reach(study)]
+    return [
+        *_unlike_the_users(study, on),
+        *_shared_sidecore(study, on),
+        *_out_of_reach(study),
+        *_of_one_end(study),
+    ]
+
+
+def _of_one_end(study: Study) -> list[str]:
+    """Machines that were there before speak with this host, or with another, which is left as it is."""
+    peer = study.given.get(GIVEN_PEER)
+    if not study.given_at_work or not study.needs_network or (peer and peer.settings):
+        return []
+    varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
+    of_links = [kind for kind in KINDS if kind.place in ("link", "way")]
+    both = [one.name for one in of_links if study.knobs.level(one) or one.name in varied]
+    other = f"given.{GIVEN_PEER}, without settings = true," if peer else "this host, the other end,"
+    return [f"knobs.{name} is set on the machine alone: {other} is left as it is" for name in both]
 
 
 def _unlike_the_users(study: Study, on: MachineResources) -> list[str]:

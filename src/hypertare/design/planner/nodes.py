@@ -80,6 +80,7 @@ def kind_of(platform: Platform, study: Study, on: MachineResources) -> plan.Node
             boots_from=_boots_from(platform, study, on),
             settings=study.sut.in_plan(datapath_of(study, on)),
             reach=machine.words if (machine := study.given_machine) else (),
+            may_be_set=machine is not None and machine.settings,
             shared_memory=study.shared_memory,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
             injects_once=on.emulator is not None,

@@ -136,7 +136,12 @@ def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str
     for machine in (*asked, *filter(None, [peer])):
         was_off = _is_started(machine, notify)
         notify(f"looking at {' '.join(machine.words)}")
-        _look(machines, machine, 1 if machine is peer else cpus, _BOOT_S if was_off else 0.0)
+        # One that is sent nothing may be reached by an address that is not its own.
+        looked_at = machine if study.needs_network else machine.model_copy(update={"address": None})
+        least = 1 if machine is peer else cpus
+        found = _look(machines, looked_at, least, _BOOT_S if was_off else 0.0)
+        if found is not None:
+            notify(found)
     for machine in asked if study.needs_network else ():
         assert machine.address is not None
         to = peer.address if peer is not None else None
@@ -155,13 +160,14 @@ def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
     return was_off
 
 
-def _look(machines: GivenMachines, machine: GivenMachine, cpus: int, patience_s: float) -> None:
+def _look(
+    machines: GivenMachines, machine: GivenMachine, cpus: int, patience_s: float
+) -> str | None:
     """With patience for one that is booting, whose ssh does not listen yet."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            machines.look(machine.words, cpus, machine.address)
-            return
+            return machines.look(machine.words, cpus, machine.address, settings=machine.settings)
         except MachineError as error:
             if time.monotonic() > deadline or not any(one in error.what for one in _NOT_YET):
                 raise

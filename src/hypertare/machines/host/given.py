@@ -18,6 +18,8 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -57,7 +59,9 @@ for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
     rm -rf "$made"
 done
 [ -n "$place" ] || { echo "there is no directory in which a program may be run" >&2; exit 1; }
-trap 'for n in 1 2 3 4 5; do rm -rf "$place" && break; sleep 0.2; done' EXIT
+keeper=
+trap 'exec 7>&- 8>&-; [ -z "$keeper" ] || wait $keeper
+    for n in 1 2 3 4 5; do rm -rf "$place" && break; sleep 0.2; done' EXIT
 trap 'exit 143' HUP INT TERM PIPE
 mkdir "$place/pristine"
 umask "$mask"
@@ -65,20 +69,68 @@ if [ SIZE -gt 0 ]; then
     head -c SIZE | tar -xpf - -C "$place/pristine" || exit 1
 fi
 echo READY
-"$agent" node --place "$place" --given CPUS
+SETTINGS
+"$agent" node --place "$place" --given CPUS "$@" 7>&- 8>&-
 """
 """The agent's shell outlives it, to clear up. First come the work directory's files, then orders. What a
 user's own shell prints before the word is no record.
 """
+_AS_ROOT = 'as_root=; [ "$(id -u)" = 0 ] || as_root="sudo -n"\n'
+_KEEP_SETTINGS = (
+    _AS_ROOT
+    + r"""
+mkfifo "$place/ask" "$place/answer" || exit 1
+exec 7<>"$place/ask" 8<>"$place/answer"
+$as_root "$agent" keep-settings < "$place/ask" > "$place/answer" 2>/dev/null 7>&- 8>&- &
+keeper=$!
+set -- --settings
+"""
+)
+"""Who changes settings there outlives agent and shell: it puts them back when nobody can ask any more."""
+
+_LOOK_AT_SETTINGS = r"""
+agent=AGENT
+echo settings-left $("$agent" keep-settings --look)
+"""
+_TAKE_SETTINGS = (
+    _AS_ROOT
+    + r"""
+agent=AGENT
+if ! $as_root true 2>/dev/null; then
+    echo settings-refused yes
+elif back=$($as_root "$agent" keep-settings --put-back 2>&1); then
+    echo settings-back $back
+else
+    echo settings-wrong $back
+fi
+"""
+)
+"""What a run that was killed there together with its keeper has left is shown, and put back by the next one
+that may change settings.
+"""
 _MOST_BEFORE = 1 << 16
 
 
+_MOST_SHOWN = 500
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a machine was looked at for: our agent, an address, whether its settings can be changed."""
+
+    agent: Path
+    reach: tuple[str, ...]
+    address: str | None
+    settings: bool
+
+
 class GivenMachines:
-    """Those of the benches of one run. What was looked at once in this process is known: a connection takes
-    as long as all else that comes before a first trial.
+    """Those of the benches of one run. What was looked at once in this process is known, with how many CPUs
+    it has at least: a connection takes as long as all else that comes before a first trial. It is forgotten
+    when a connection fails, for the machine may be another one then.
     """
 
-    _known: ClassVar[set[tuple[Path, tuple[str, ...], str | None]]] = set()
+    _known: ClassVar[dict[_Look, int]] = {}
 
     def __init__(self, agent: Path) -> None:
         self._agent = Sent(agent, "agent")
@@ -112,7 +164,7 @@ class GivenMachines:
 
     def _started(self, node: plan.Node, kind: plan.Given, limit_s: float) -> plan.Given:
         if kind.reach:
-            self.look(kind.reach, kind.cpus)
+            self.look(kind.reach, kind.cpus, settings=kind.settings)
         self._scratch = self._scratch or _Scratch()
         pipes = self._scratch.place / node.name
         pipes.mkdir()
@@ -124,33 +176,85 @@ class GivenMachines:
         size = files.stat().st_size if files.exists() else 0
         program = self._agent.place if kind.reach else shlex.quote(str(self._agent.path.resolve()))
         script = _SERVE.replace("AGENT", program).replace("SIZE", str(size))
+        script = script.replace("SETTINGS", _KEEP_SETTINGS if kind.settings else "")
         script = script.replace("CPUS", str(kind.cpus))
         connection = _Connection(kind.reach, script.replace("READY", READY), pipes)
         self._connections.append(connection)
         if node.cpus:
             os.sched_setaffinity(connection.process.pid, node.cpus)
         deadline = time.monotonic() + limit_s + BRING_S
-        if size:
-            connection.send(files, deadline)
-        connection.hand_over(deadline)
+        try:
+            if size:
+                connection.send(files, deadline)
+            connection.hand_over(deadline)
+        except MachineError:
+            self._forget(kind.reach)
+            raise
         agent = plan.RunningAgent(
             described=" ".join(kind.reach) or "this host", pipes=pipes, pid=connection.process.pid
         )
         return kind.model_copy(update={"agent": agent})
 
-    def look(self, reach: tuple[str, ...], cpus: int, address: str | None = None) -> None:
-        """Whether it can be reached, has so many CPUs and the address that packets go to, and our agent,
-        which is brought where it is missing.
+    def look(
+        self,
+        reach: tuple[str, ...],
+        cpus: int,
+        address: str | None = None,
+        *,
+        settings: bool = False,
+    ) -> str | None:
+        """Whether it can be reached, has so many CPUs and the address that packets go to, lets its settings
+        be changed, and has our agent, which is brought where it is missing.
+
+        Returns:
+            What a person should know of settings there that an earlier run has left changed.
 
         Raises:
             MachineError: something of that is not so; it says what to do.
         """
-        if (self._agent.path, reach, address) in self._known:
-            return
-        found = look(reach, (self._agent,), cpus, _SWEEP)
+        wanted = _Look(self._agent.path, reach, address, settings)
+        if self._known.get(wanted, 0) >= cpus:
+            return None
+        script = _TAKE_SETTINGS if settings else _LOOK_AT_SETTINGS
+        more = _SWEEP + script.replace("AGENT", self._agent.place)
+        found = look(reach, (self._agent,), cpus, more)
         if address is not None:
             _has_address(reach, address, found.get("addresses", ""))
-        self._known.update((self._agent.path, reach, one) for one in (address, None))
+        notice = _of_settings(reach, found)
+        for one in (wanted, replace(wanted, address=None)):
+            self._known[one] = max(cpus, self._known.get(one, 0))
+        return notice
+
+    def _forget(self, reach: tuple[str, ...]) -> None:
+        for one in [one for one in self._known if one.reach == reach]:
+            del self._known[one]
+
+
+def _of_settings(reach: tuple[str, ...], found: Mapping[str, str]) -> str | None:
+    """Raises:
+    MachineError: they are to be changed, and cannot be, or an earlier run's are not to be put back.
+    """
+    words = " ".join(reach)
+    if "settings-refused" in found:
+        raise MachineError(
+            f"{words}: settings = true, but its user is not root there, and sudo asks for a password.",
+            "Reach it as root, or let that user use sudo without one (sudoers: NOPASSWD); else leave "
+            "settings and knobs out.",
+        )
+    if wrong := _shown(found.get("settings-wrong", "")):
+        raise MachineError(f"{words}: {wrong}", "See to that first.")
+    if back := _shown(found.get("settings-back", "")):
+        return f"{words}: an earlier run was killed there; its settings were put back: {back}"
+    if left := _shown(found.get("settings-left", "")):
+        return (
+            f"{words}: an earlier run was killed there, and settings are not as they were ({left}): a run "
+            "with settings = true puts them back"
+        )
+    return None
+
+
+def _shown(said: str) -> str:
+    return "".join(one for one in said.strip() if one.isprintable())[:_MOST_SHOWN]
 
 
 def _has_address(reach: tuple[str, ...], address: str, words: str) -> None:
