@@ -29,6 +29,7 @@ const VALUES: &[Definition] = &[
     ("pages_1g_level", "pages", "pages of 1 GB that the guest is mapped by at the end"),
     ("*_level", "", "no counter: how much there is at the end, by the kernel's name"),
     ("exits", "exits", "from the guest to the hypervisor"),
+    ("halt_exits", "exits", "of those because the guest's CPU had nothing to do"),
     ("pf_taken", "faults", "page faults of the guest that came to the hypervisor"),
     ("pf_fixed", "faults", "of those that it mended by mapping a page"),
     ("pf_guest", "faults", "of those that it passed on to the guest's own kernel"),
