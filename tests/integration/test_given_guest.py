@@ -38,9 +38,9 @@ memory = "8M"
 duration = "200ms"
 [design]
 warmup = 1
-min_trials = 6
-max_trials = 6
-blocks_per_boot = 6
+min_trials = 5
+max_trials = 5
+blocks_per_boot = 5
 min_boots = 1
 time_limit = "2m"
 """

@@ -276,6 +276,13 @@ def test_nobody_and_somebody_else_at_the_address(monkeypatch: pytest.MonkeyPatch
             silent.listen()
 
 
+@pytest.mark.parametrize(("file", "named"), [("my hosts", "'my hosts'"), ("", "hosts.txt")])
+def test_who_starts_workers_by_ssh_is_said(file: str, named: str) -> None:
+    with pytest.raises(InputError, match="hypertare starts no scheduler") as caught:
+        check_address(f"ssh:{file}")
+    assert f"dask ssh --hostfile {named}" in str(caught.value.do)
+
+
 @pytest.mark.parametrize(
     "address", ["", "scheduler", "tcp://", "tcp://h", "http://h:1", "tcp://h:0", "tcp://h:70000"]
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.base.errors import InputError
 from hypertare.design.trials import FinishedTrial
 from hypertare.protocol.records import Interval, Record, TaskResult
 from hypertare.report.model import Report, _commands
@@ -158,6 +159,28 @@ def test_claims_are_judged(tmp_path: Path) -> None:
     (judged,) = report.summary.claims
     assert judged.text == claim["text"]
     assert judged.judgement == "fails"
+
+
+def test_a_claim_of_each_level_is_judged_for_each(tmp_path: Path) -> None:
+    claim = {
+        "text": "a guest costs a build less than half",
+        "each": "sut.nic",
+        "response": "elapsed",
+        "workload": "build",
+        "platform": "guest",
+        "op": "below",
+        "value": "50 %",
+    }
+    script = factory.Script(claims=(claim,), factors={"sut.nic": ["virtio-net", "e1000"]})
+    judged = read(factory.write(tmp_path / "run", script)).summary.claims
+    assert [one.text for one in judged] == [
+        f"{nic}: a guest costs a build less than half" for nic in ("virtio-net", "e1000")
+    ]
+    assert judged[1].judgement == "fails"
+    # A run may be somebody else's.
+    wrong = factory.write(tmp_path / "wrong", factory.Script(claims=(claim,)))
+    with pytest.raises(InputError, match=r"cannot read: claims: .* is no factor"):
+        read(wrong)
 
 
 def test_a_run_of_an_older_format_reads_the_same(

@@ -428,9 +428,16 @@ def _loss_free(store: Store, meta: Meta, file: StudyFile) -> tuple[LossFreeRate,
 
 
 def _claims(meta: Meta) -> list[Claim]:
-    from hypertare.study.claims import Claim
+    from hypertare.study.claims import Claim, one_for_each
 
-    return [_valid(meta, Claim, claim) for claim in meta.settings.get("claims", [])]
+    written, factors = meta.settings.get("claims", []), meta.settings.get("factors", {})
+    try:
+        claims = one_for_each(written, factors)
+    except ValueError as error:
+        raise _unreadable(meta, f"claims: {error}") from None
+    if not isinstance(claims, list):
+        raise _unreadable(meta, "claims: it is no list")
+    return [_valid(meta, Claim, claim) for claim in claims]
 
 
 def _part(meta: Meta, name: str, kind: type[_Settings]) -> _Settings:
@@ -447,10 +454,14 @@ def _valid(meta: Meta, kind: type[_Settings], given: object) -> _Settings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"The run's study holds what this hypertare cannot read: {where}: {first['msg']}.",
-            f"Read it with hypertare {meta.hypertare}, which wrote it.",
-        ) from error
+        raise _unreadable(meta, f"{where}: {first['msg']}") from error
+
+
+def _unreadable(meta: Meta, what: str) -> InputError:
+    return InputError(
+        f"The run's study holds what this hypertare cannot read: {what}.",
+        f"Read it with hypertare {meta.hypertare}, which wrote it.",
+    )
 
 
 def _platforms(store: Store, meta: Meta) -> tuple[PlatformState, ...]:

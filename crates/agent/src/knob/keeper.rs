@@ -5,7 +5,7 @@
 //! killed too, the journal stays in /run, which a reboot clears as it clears the settings; the next keeper
 //! there takes it up, and whoever looks before that is shown what is changed.
 //!
-//!     an Ask, one JSON object a line  ->  outcomes, one JSON list a line
+//! An [`Ask`] comes in, one JSON object a line, and outcomes go out, one JSON list a line.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
+import shlex
 import threading
 import uuid
 import warnings
@@ -34,6 +35,7 @@ from hypertare.machines.qemu_files import firmware, libraries
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):([0-9]{1,5})")
 _LOOPBACK = re.compile(r"127\.[0-9.]+|localhost|\[::1\]")
+_BY_SSH = "ssh:"
 _PATIENCE_S = 10
 _LOOK_S = 1.0
 _AT_ONCE = 8
@@ -47,6 +49,13 @@ def check_address(address: str) -> None:
     """Raises:
     InputError: it is none of a scheduler.
     """
+    if address.startswith(_BY_SSH):
+        hosts = shlex.quote(address.removeprefix(_BY_SSH) or "hosts.txt")
+        raise InputError(
+            "--cluster: hypertare starts no scheduler and no workers; Dask's own command does, by ssh.",
+            f"Type `dask ssh --hostfile {hosts}` (for it: pip install paramiko), then --cluster "
+            "tcp://HOST:8786 with the first host of that file.",
+        )
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[3]) < 1 << 16:
         raise InputError(
