@@ -19,8 +19,10 @@ class Booting:
         self.refusals = list(refusals)
         self.asked = 0
 
-    def look(self, reach: tuple[str, ...], cpus: int, address: str | None) -> None:
-        assert (reach, cpus, address) == (("ssh", "vm"), 2, None)
+    def look(
+        self, reach: tuple[str, ...], cpus: int, address: str | None, *, settings: bool
+    ) -> None:
+        assert (reach, cpus, address, settings) == (("ssh", "vm"), 2, None, False)
         self.asked += 1
         if self.refusals:
             raise MachineError(self.refusals.pop(0))
