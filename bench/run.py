@@ -26,6 +26,7 @@ PARTS = (
     "command",
     "weigh",
     "disk",
+    "given",
     "boot",
     "emulated",
     "xen",
