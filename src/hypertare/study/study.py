@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from hypertare.analyses.registry import AnalysisTables
 from hypertare.base.quantities import FactorLevels
@@ -41,6 +41,7 @@ from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import AnyWorkload
 
+S = TypeVar("S", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -189,19 +190,14 @@ class Study(AnalysisTables):
 
     def levels(self, path: str) -> tuple[Any, ...]:
         """What a setting of a table (`sut.cpus`) is in any cell: levels of its factor, of its type, else
-        what stands there. What is no level of it is said where the cell is made.
+        what stands there.
         """
         asked = self.all_factors.get(path)
         if asked is None:
             return (self.setting(path),)
         table, _, key = path.partition(".")
-        settings = self.setting(table)
-        beside = {name: getattr(settings, name) for name in settings.model_fields_set}
-        found: list[Any] = []
-        for level in asked:
-            with suppress(ValidationError):
-                found.append(getattr(settings.model_validate({**beside, key: level}), key))
-        return tuple(found) or (self.setting(path),)
+        taken = tuple(getattr(one, key) for one in _taking(self.setting(table), key, asked))
+        return taken or (self.setting(path),)
 
     def setting(self, path: str) -> Any:
         """What stands at a dotted path; none where nothing does."""
@@ -290,11 +286,7 @@ class Study(AnalysisTables):
         for path, levels in self.all_factors.items():
             key = path.removeprefix(f"workloads.{name}.")
             if key in type(settings).model_fields:
-                given = {name: getattr(settings, name) for name in settings.model_fields_set}
-                for level in levels:
-                    # What is no level of it is said where the cell is made.
-                    with suppress(ValidationError):
-                        yield settings.model_validate({**given, key: level})
+                yield from _taking(settings, key, levels)
 
     @property
     def needs_files(self) -> bool:
@@ -302,3 +294,11 @@ class Study(AnalysisTables):
         return self.machine_kind.has_work_directory and any(
             settings.kind.needs_files for settings in self.workloads.values()
         )
+
+
+def _taking(settings: S, key: str, levels: tuple[Any, ...]) -> Iterator[S]:
+    """A table with each level of one key. What is no level of it is said where the cell is made."""
+    beside = {name: getattr(settings, name) for name in settings.model_fields_set}
+    for level in levels:
+        with suppress(ValidationError):
+            yield type(settings).model_validate({**beside, key: level})
