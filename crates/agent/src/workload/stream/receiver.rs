@@ -79,6 +79,9 @@ pub const INTERVAL_VALUES: &[Definition] = &[
 
 /// How long what is still under way is waited for after the order to stop, at most.
 const DRAIN_LIMIT: u64 = SECOND / 4;
+/// The same of datagrams, which nobody takes back: a queue of a thousand full frames needs as long on
+/// a line of 4 Mb/s, and what is left of it would meet the next trial.
+const DATAGRAM_DRAIN_LIMIT: u64 = 3 * SECOND;
 
 const NEVER: u64 = u64::MAX;
 
@@ -240,15 +243,30 @@ impl Received {
 }
 
 /// When a flow that was asked to stop has waited long enough for what is still under way.
-#[derive(Default)]
 pub struct Stop {
+    drain: u64,
     limit: Option<u64>,
 }
 
+impl Default for Stop {
+    fn default() -> Self {
+        Stop { drain: DRAIN_LIMIT, limit: None }
+    }
+}
+
 impl Stop {
+    pub fn of_datagrams() -> Self {
+        Stop { drain: DATAGRAM_DRAIN_LIMIT, limit: None }
+    }
+
     /// `quiet`: the last call brought nothing.
     pub fn is_due(&mut self, context: &Context, quiet: bool, now: u64) -> bool {
-        context.stopped() && (quiet || now >= *self.limit.get_or_insert(now + DRAIN_LIMIT))
+        context.stopped() && (quiet || now >= *self.limit.get_or_insert(now + self.drain))
+    }
+
+    /// Whether things still came when the wait ended, at `now`.
+    pub fn gave_up(&self, now: u64) -> bool {
+        self.limit.is_some_and(|limit| now >= limit)
     }
 }
 

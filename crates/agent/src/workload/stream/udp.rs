@@ -273,7 +273,7 @@ pub fn receive(
 ) -> Result<Option<Received>> {
     let mut intake = Intake::new(socket, spec);
     let mut account = Account::new(flow.index, 0);
-    let (mut received, mut stop) = (Received::default(), Stop::default());
+    let (mut received, mut stop) = (Received::default(), Stop::of_datagrams());
     received.gaps = spec.every_ns.map(Gaps::new).transpose()?;
     loop {
         received.all_calls += 1;
@@ -301,7 +301,11 @@ pub fn receive(
             flow.end();
             received.close();
         }
-        if stop.is_due(context, account.end_marks == END_MARKS || filled == 0, now) {
+        let quiet = account.end_marks == END_MARKS || filled == 0;
+        if stop.is_due(context, quiet, now) {
+            if !quiet && stop.gave_up(now) {
+                context.warn(still_came(flow.index));
+            }
             break;
         }
     }
@@ -313,6 +317,13 @@ pub fn receive(
         ));
     }
     Ok(account.came().then_some(received))
+}
+
+fn still_came(flow: u16) -> String {
+    format!(
+        "flow {flow}: datagrams still came seconds after the sender was to have ended; what a queue \
+         on the way still holds slows the next trial: give the stream a rate that the way carries"
+    )
 }
 
 /// Room for what one call may bring.
