@@ -57,7 +57,7 @@ def pool(total, free, promised):
     return {f"{folder}/{name}_hugepages": f"{count}\n" for name, count in found.items()}
 
 
-LENT = (
+CHANGED = (
     '{"module": {"name": "kvm_intel", "parameters": {"ept": "Y"}, "device": null},'
     ' "huge_pages": null}'
 )
@@ -239,9 +239,9 @@ CASES = [
     Case("xen", "warn", "0 B free|0 free", XEN, xl("0"), does="dom0_mem"),
     Case("xen", "warn", "only Xen 4.17 is tested", XEN, xl("498", "4.19.0")),
     Case("xen", "info", "xl info: xl is not installed", XEN, does="xen-utils-common"),
-    Case("lent", "ok", "no run has left"),
+    Case("host_settings", "ok", "no run has left"),
     Case(
-        *("lent", "warn", "100 pages of 2 MB were set aside, now it is 228"),
+        *("host_settings", "warn", "100 pages of 2 MB were set aside, now it is 228"),
         {
             **pool(228, 228, 0),
             "/run/hypertare/before.json": '{"module": null, "huge_pages": 100}',
@@ -249,12 +249,12 @@ CASES = [
         does="hypertare doctor --put-back",
     ),
     Case(
-        *("lent", "warn", "kvm_intel had ept=Y and now has kvm_intel with ept=N"),
-        {**module("ept", "N"), "/run/hypertare/before.json": LENT},
+        *("host_settings", "warn", "kvm_intel had ept=Y and now has kvm_intel with ept=N"),
+        {**module("ept", "N"), "/run/hypertare/before.json": CHANGED},
         does="hypertare doctor --put-back",
     ),
     Case(
-        *("lent", "warn", "cannot be read"),
+        *("host_settings", "warn", "cannot be read"),
         {"/run/hypertare/before.json": "{"},
         does="remove the file",
     ),

@@ -22,7 +22,7 @@ from tests.torture.episode import Draw, Outcome, carry_out, start, write_study
 from tests.torture.faults import FAULTS
 from tests.torture.room import Room
 
-KINDS = ("container", "guest", "lent")
+KINDS = ("container", "guest", "settings")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +80,7 @@ def _carry_out(draws: list[Draw], place: Path, jobs: int, shared: bool) -> list[
     began = time.monotonic()
 
     def one(draw: Draw) -> Outcome:
-        with gate.alone() if draw.kind == "lent" else gate.beside_others():
+        with gate.alone() if draw.kind == "settings" else gate.beside_others():
             return carry_out(draw, place / f"{draw.number}", typical, library, shared)
 
     for number in (signal.SIGINT, signal.SIGTERM):

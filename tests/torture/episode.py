@@ -22,12 +22,12 @@ from tests.integration.lab import IN_GUEST, Lab, Started, summary, trials
 from tests.torture import faults
 from tests.torture.faults import FAULTS, Scene, TooLateError
 from tests.torture.room import Room
-from tests.torture.traces import LENT, Traces, namespaces, older_than
+from tests.torture.traces import HUGE_PAGES, Traces, namespaces, older_than
 
 WANTED = 2
 PATIENCE_S = 180.0
 SETTLED_S = 30.0
-"""For all to end that was asked to: the host agent takes up to 4 s, the guardian 15 s."""
+"""For all to end that was asked to: the host agent takes up to 4 s, the keeper 15 s."""
 
 _GUESTS = 0.05
 """Share of episodes with a guest, of those whose fault leaves the choice; most of a campaign's time."""
@@ -141,7 +141,7 @@ def carry_out(
 @contextmanager
 def _lent_given_back(draw: Draw) -> Iterator[None]:
     """Also of an episode that fails: what it has left of memory's is every other's trouble."""
-    pools = [path for path in Path(LENT).glob("*/nr_hugepages") if draw.kind == "lent"]
+    pools = [path for path in Path(HUGE_PAGES).glob("*/nr_hugepages") if draw.kind == "settings"]
     before = {path: path.read_text() for path in pools}
     yield
     for path, text in before.items():
@@ -346,7 +346,7 @@ def write_study(lab: Lab, draw: Draw) -> None:
     lab.study(
         STUDY.format(
             other=draw.other,
-            pages='pages = "2M"' if draw.kind == "lent" else "",
+            pages='pages = "2M"' if draw.kind == "settings" else "",
             die=DIE.format(in_guest=IN_GUEST, sign=sign) if dies else "",
             burn="300ms" if draw.other == "guest" else "50ms",
             trials=WANTED,
@@ -357,5 +357,5 @@ def write_study(lab: Lab, draw: Draw) -> None:
 
 
 def start(lab: Lab, room: Room, draw: Draw, what: str, out: Path, **env: str) -> Started:
-    lends = ["--allow-huge-pages"] * (draw.kind == "lent")
-    return lab.start("run", what, "--out", out, *lends, wrap=room.wrap, **env)
+    allows = ["--allow-huge-pages"] * (draw.kind == "settings")
+    return lab.start("run", what, "--out", out, *allows, wrap=room.wrap, **env)

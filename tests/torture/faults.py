@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypertare.machines.host import guardian
+from hypertare.machines.host import keeper
 from tests.integration.lab import Started
 from tests.torture.room import Room
 
@@ -28,7 +28,7 @@ VICTIMS = {
     "node's agent": r"-agent node ",
     "task": r"-agent task ",
     "QEMU": r"^qemu-system\S* .*-append ",
-    "guardian": rf"-m {re.escape(guardian.__name__)}",
+    "keeper": rf"-m {re.escape(keeper.__name__)}",
 }
 AGENTS = ("outer agent", "inner agent")
 
@@ -342,23 +342,23 @@ FAULTS: dict[str, Fault] = {
         fill(lambda room: room.disk), ("any", "creation", "bench", "trial", "report"), _ANY
     ),
     "full /run": Fault(
-        fill(lambda room: room.at("/run")), ("any", "bench", "trial"), _ANY, needs="lent"
+        fill(lambda room: room.at("/run")), ("any", "bench", "trial"), _ANY, needs="settings"
     ),
     "no memory": Fault(no_memory, ("any", "bench", "boot", "trial", "report"), _ANY),
     "no address space": Fault(no_address_space, ("any", "bench", "trial", "report"), _ANY),
     "OOM killer takes QEMU": Fault(oom_kills_qemu, TRIAL, needs="guest"),
     "clock jumps": Fault(clock_jumps, CREATION),
-    "kill guardian": Fault(
-        send(signal.SIGKILL, "guardian"), TRIAL, _ANY, "lent", ("file /run/hypertare", "setting")
+    "kill keeper": Fault(
+        send(signal.SIGKILL, "keeper"), TRIAL, _ANY, "settings", ("file /run/hypertare", "setting")
     ),
-    "kill controller, settings lent": Fault(
-        send(signal.SIGKILL, "controller"), ("boot", "trial", "teardown"), _KILLED, "lent"
+    "kill controller, settings changed": Fault(
+        send(signal.SIGKILL, "controller"), ("boot", "trial", "teardown"), _KILLED, "settings"
     ),
-    "kill guardian and controller": Fault(
-        send(signal.SIGKILL, "guardian", "controller"),
+    "kill keeper and controller": Fault(
+        send(signal.SIGKILL, "keeper", "controller"),
         ("boot", "trial"),
         _KILLED,
-        "lent",
+        "settings",
         ("file /run/hypertare", "setting"),
     ),
 }

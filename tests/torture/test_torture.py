@@ -43,7 +43,7 @@ def _marked(fault: str, kind: str, moment: str) -> object:
 @pytest.mark.parametrize("draw", [_marked(*episode) for episode in EPISODES])
 def test_nothing_is_left_and_it_goes_on(draw: Draw, tmp_path: Path) -> None:
     library = campaign.build_clock(tmp_path)
-    # Other tests lend and change settings at the same time.
+    # Other tests change settings at the same time.
     outcome = carry_out(draw, tmp_path / "episode", {}, library, shared=True)
     assert outcome.wrong == []
     assert outcome.struck and outcome.resumed

@@ -35,7 +35,7 @@ _OF_SYS = (
     "devices/system/cpu/cpu*/online",
     "devices/system/clocksource/*/current_clocksource",
 )
-LENT = "/sys/kernel/mm/hugepages/"
+HUGE_PAGES = "/sys/kernel/mm/hugepages/"
 
 
 @dataclass(frozen=True)

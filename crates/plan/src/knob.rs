@@ -144,7 +144,7 @@ pub struct MarkedClass {
     pub dscp: u8,
     /// What it has in any case, in b/s; the other class has the rest.
     pub rate_bps: u64,
-    /// What is lent goes to it first; else to both alike.
+    /// Rate that no class uses goes to it first; else to both alike.
     pub first: bool,
 }
 

@@ -49,8 +49,8 @@ def doctor(
 
 def _put_back() -> None:
     from hypertare.base.host_files import Host
-    from hypertare.machines.host.loan import left_behind, recover
     from hypertare.machines.host.needs import require_root
+    from hypertare.machines.host.settings_lease import left_behind, recover
 
     host = Host()
     if not left_behind(host):

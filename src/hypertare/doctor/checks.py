@@ -55,7 +55,7 @@ CHECKS = (
     Check(measuring.perf_events),
     Check(measuring.tracing, quick=True),
     Check(own.disk, quick=True),
-    Check(own.lent, quick=True, disturbs=True),
+    Check(own.host_settings, quick=True, disturbs=True),
 )
 
 

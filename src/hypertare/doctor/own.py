@@ -10,8 +10,8 @@ from hypertare.base.paths import agent_binary
 from hypertare.doctor.finding import Finding
 from hypertare.machines.accelerator import best_accelerator, without_boot
 from hypertare.machines.host import journal
-from hypertare.machines.host.lending import PUT_BACK
-from hypertare.machines.host.loan import left_behind
+from hypertare.machines.host.host_settings import PUT_BACK
+from hypertare.machines.host.settings_lease import left_behind
 
 if TYPE_CHECKING:
     from hypertare.machines.image.build import Image
@@ -95,18 +95,20 @@ def kvm(host: Host) -> Finding:
     return Finding("kvm", "warn", what, choice.do)
 
 
-def lent(host: Host) -> Finding:
+def host_settings(host: Host) -> Finding:
     """Whether runs that were killed have left settings of this host changed."""
     try:
         left = left_behind(host)
     except HypertareError as error:
-        return Finding("lent", "warn", error.what, error.do)
+        return Finding("host_settings", "warn", error.what, error.do)
     if left:
         what = f"a run that was killed has left this host changed: {'; '.join(left)}"
-        return Finding("lent", "warn", what, f"as root: {PUT_BACK}")
+        return Finding("host_settings", "warn", what, f"as root: {PUT_BACK}")
     if journal.is_held(host):
-        return Finding("lent", "info", "a run has changed settings of this host, for its time")
-    return Finding("lent", "ok", "no run has left a setting of this host changed")
+        return Finding(
+            "host_settings", "info", "a run has changed settings of this host, for its time"
+        )
+    return Finding("host_settings", "ok", "no run has left a setting of this host changed")
 
 
 def cached_image(host: Host) -> Image | None:

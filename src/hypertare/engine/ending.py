@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypertare.base import interrupt
 from hypertare.base.errors import writing
-from hypertare.machines.host.loan import NotPutBackError
+from hypertare.machines.host.settings_lease import NotPutBackError
 from hypertare.machines.steps import AgentError
 from hypertare.runs.store import INTERRUPTED, Store
 

@@ -25,10 +25,10 @@ class MachineKind:
     """Tables of a study that are about it."""
 
     is_this_host: ClassVar[bool] = False
-    """It can be looked at, and its settings may be lent for a run."""
+    """It can be looked at, and its settings may be changed for a run."""
     is_sandboxed: ClassVar[bool] = False
     """Benches stand in a sandbox on a host that somebody has, beside what else it does; its settings are
-    left alone, or lent.
+    left alone, or changed for a run.
     """
     has_work_directory: ClassVar[bool] = False
     """Commands there find its own programs, and a copy of the work directory."""

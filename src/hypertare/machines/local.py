@@ -11,8 +11,8 @@ from pathlib import Path
 from hypertare.base.errors import HypertareError
 from hypertare.machines.host.engine import Engine, EngineImage
 from hypertare.machines.host.given import GivenMachines
-from hypertare.machines.host.loan import Loan, NotPutBackError
 from hypertare.machines.host.needs import NOTHING, Needs
+from hypertare.machines.host.settings_lease import NotPutBackError, SettingsLease
 from hypertare.machines.steps import HostAgent
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record
@@ -40,7 +40,7 @@ class LocalMachine(HostAgent):
     def __init__(
         self,
         agent: Path,
-        loan: Loan | None = None,
+        lease: SettingsLease | None = None,
         image: EngineImage | None = None,
         network: Network = "none",
     ) -> None:
@@ -48,7 +48,7 @@ class LocalMachine(HostAgent):
         super().__init__(argv, "the agent", f"the agent {agent}")
         self.engine = Engine(image, agent) if image is not None else None
         self.given = GivenMachines(agent)
-        self.loan = loan or Loan(NOTHING)
+        self.lease = lease or SettingsLease(NOTHING)
         self._allowed = os.sched_getaffinity(0)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -57,7 +57,7 @@ class LocalMachine(HostAgent):
         """
         self.close()
         try:
-            self.loan.close()
+            self.lease.close()
         except NotPutBackError as left:
             if error is None:
                 raise
@@ -72,7 +72,7 @@ class LocalMachine(HostAgent):
             AgentError: the agent is gone or silent.
         """
         try:
-            self.loan.provide(Needs.of(bench))
+            self.lease.provide(Needs.of(bench))
         except HypertareError as error:
             return [_not_to_be_had(bench, error)]
         if self.engine is not None:

@@ -466,7 +466,7 @@ class MarkedClass(WireType):
     rate_bps: int
     """What it has in any case, in b/s; the other class has the rest."""
     first: bool
-    """What is lent goes to it first; else to both alike."""
+    """Rate that no class uses goes to it first; else to both alike."""
 
 
 class Mtu(WireType):

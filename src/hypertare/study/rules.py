@@ -148,7 +148,7 @@ def line_can_be_had(study: Study) -> None:
 
 
 def remote_machines_fit(study: Study) -> None:
-    """A lab elsewhere is reached, and asked for nothing that would have to be lent, or is not brought."""
+    """A lab elsewhere is reached; its settings are not changed, and it gets nothing that is not brought."""
     if not study.machine_kind.is_reached:
         if study.remote is not None:
             raise ValueError(
@@ -160,12 +160,12 @@ def remote_machines_fit(study: Study) -> None:
             f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
             "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
         )
-    for key, lent in (("paging", None), ("pages", "2M")):
+    for key, changing in (("paging", None), ("pages", "2M")):
         asked = study.levels(f"sut.{key}")
-        if any(level == lent if lent else level is not None for level in asked):
+        if any(level == changing if changing else level is not None for level in asked):
             raise ValueError(
-                f"sut.{key} needs settings of the host, and those of a host elsewhere are not lent: leave "
-                "it out, or run hypertare on that host"
+                f"sut.{key} needs settings of the host, and those of a host elsewhere are not changed: "
+                "leave it out, or run hypertare on that host"
             )
     strange = next((one.name for one in study.platforms if one.under_hypervisor), None)
     if strange is not None:

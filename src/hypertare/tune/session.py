@@ -107,8 +107,8 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
 
 
 _EXTENT = ("sut.kernel", "sut.cpus", "sut.memory", "sut.paging", "sut.pages")
-"""Factors by which a session knows what has to be there: images, CPUs, room for files, what the host
-lends."""
+"""Factors by which a session knows what has to be there: images, CPUs, room for files, settings of the
+host."""
 
 
 def _leave_out_others(sut: dict[str, Any], platform: str) -> None:

@@ -28,8 +28,8 @@ from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, libvirt, vhost, xen
 from hypertare.machines.host.given import GivenMachines, address_towards
-from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
+from hypertare.machines.host.settings_lease import SettingsLease, recover
 from hypertare.machines.local import LocalMachine
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Accelerator
@@ -207,7 +207,9 @@ def _own_variables(notify: Callable[[str], None]) -> dict[str, str]:
 
 def _machine(run_options: RunOptions, study: Study, on: MachineResources) -> LocalMachine:
     image = on.image if isinstance(on.image, engine.EngineImage) else None
-    return LocalMachine(paths.agent_binary(), Loan(run_options.allow), image, study.sut.network)
+    return LocalMachine(
+        paths.agent_binary(), SettingsLease(run_options.allow), image, study.sut.network
+    )
 
 
 def _daemon(notify: Callable[[str], None]) -> Startable:

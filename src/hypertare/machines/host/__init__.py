@@ -1,1 +1,1 @@
-"""Settings of this host that a run may change when it is asked to: lent, and given back exactly."""
+"""Settings of this host that a run may change when it is asked to; each is put back exactly."""

@@ -1,4 +1,4 @@
-"""What of this host's settings is lent at the moment, and how it was before.
+"""Which settings of this host are changed at the moment, and how they were before.
 
 It stands in /run, which a reboot clears as it clears the settings themselves. Whoever changes
 something holds the lock, which the kernel drops when its process ends: a journal without a lock is
@@ -120,7 +120,7 @@ def _state(found: dict[str, Any] | None) -> kvm.State | None:
 
 
 def is_held(host: Host) -> bool:
-    """Whether somebody looks after what is lent."""
+    """Whether a keeper looks after the changed settings."""
     try:
         folder = os.open(_folder(host), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

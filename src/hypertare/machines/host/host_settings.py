@@ -19,8 +19,8 @@ PUT_BACK = "hypertare doctor --put-back"
 """What puts back what nobody looks after any more."""
 
 
-class Lending:
-    """What is lent from a host, until it is put back. The journal's lock must be held."""
+class HostSettings:
+    """Settings of a host that runs change, and put back. The journal's lock must be held."""
 
     def __init__(self, host: Host) -> None:
         self.host = host

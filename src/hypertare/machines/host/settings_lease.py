@@ -1,4 +1,4 @@
-"""A run's end of what is lent: asks the guardian, and has one only when something must be changed."""
+"""A run's lease of host settings: asks their keeper, which exists only when something must change."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.machines.host import journal
-from hypertare.machines.host.guardian import PATIENCE_S, Answer
-from hypertare.machines.host.lending import PUT_BACK, Lending
+from hypertare.machines.host.host_settings import PUT_BACK, HostSettings
+from hypertare.machines.host.keeper import PATIENCE_S, Answer
 from hypertare.machines.host.needs import Needs, Permissions, check, met
 
 _ANSWER_LIMIT_S = 90.0
@@ -30,7 +30,7 @@ class NotPutBackError(MachineError):
     """A setting of this host is not as it was before the run. The run itself is whole."""
 
 
-class Loan:
+class SettingsLease:
     """Settings of this host for the benches of one machine. To be closed when their guests have ended."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Loan:
         self.allow = allow
         self.root = root
         self.patience_s = patience_s
-        self._guardian: subprocess.Popen[bytes] | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
 
     def provide(self, needs: Needs) -> None:
         """Makes the host have what a bench needs, or sees that it has.
@@ -48,7 +48,7 @@ class Loan:
             MachineError: it has not; nothing was changed, or it was put back.
         """
         host = Host(root=self.root)
-        if self._guardian is None:
+        if self._keeper is None:
             check(host, needs, self.allow)
             if met(host, needs):
                 return
@@ -61,23 +61,23 @@ class Loan:
         Raises:
             NotPutBackError: something could not be.
         """
-        if self._guardian is None:
+        if self._keeper is None:
             return
-        guardian, self._guardian = self._guardian, None
-        assert guardian.stdin is not None
+        keeper, self._keeper = self._keeper, None
+        assert keeper.stdin is not None
         with contextlib.suppress(OSError):
-            guardian.stdin.close()
-        answer = _answer(guardian, self.patience_s + _ANSWER_LIMIT_S)
+            keeper.stdin.close()
+        answer = _answer(keeper, self.patience_s + _ANSWER_LIMIT_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            guardian.wait(_ANSWER_LIMIT_S)
+            keeper.wait(_ANSWER_LIMIT_S)
         if answer.what is not None:
             raise NotPutBackError(answer.what, answer.do)
 
     def _begin(self) -> None:
         """In a session of its own: Ctrl-C and the loss of the terminal are the controller's."""
-        guardian = subprocess.Popen(
+        keeper = subprocess.Popen(
             [
-                *(sys.executable, "-m", "hypertare.machines.host.guardian"),
+                *(sys.executable, "-m", "hypertare.machines.host.keeper"),
                 *("--root", self.root, "--patience", str(self.patience_s)),
             ],
             stdin=subprocess.PIPE,
@@ -85,22 +85,22 @@ class Loan:
             start_new_session=True,
         )
         try:
-            self._taken(_answer(guardian, _ANSWER_LIMIT_S))
+            self._taken(_answer(keeper, _ANSWER_LIMIT_S))
         except MachineError:
             # It has changed nothing for us, so nothing is to be put back; the next bench asks again.
-            assert guardian.stdin is not None
-            guardian.stdin.close()
+            assert keeper.stdin is not None
+            keeper.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                guardian.wait(self.patience_s)
+                keeper.wait(self.patience_s)
             raise
-        self._guardian = guardian
+        self._keeper = keeper
 
     def _ask(self, needs: Needs) -> None:
-        assert self._guardian is not None and self._guardian.stdin is not None
+        assert self._keeper is not None and self._keeper.stdin is not None
         with contextlib.suppress(OSError):
-            self._guardian.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
-            self._guardian.stdin.flush()
-        self._taken(_answer(self._guardian, _ANSWER_LIMIT_S))
+            self._keeper.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
+            self._keeper.stdin.flush()
+        self._taken(_answer(self._keeper, _ANSWER_LIMIT_S))
 
     def _taken(self, answer: Answer) -> None:
         if answer.what is not None:
@@ -109,11 +109,11 @@ class Loan:
             raise MachineError(_GONE, f"As root see: {PUT_BACK}")
 
 
-def _answer(guardian: subprocess.Popen[bytes], limit_s: float) -> Answer:
+def _answer(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:
     """The next answer; that there is none is one, too."""
-    answers = guardian.stdout
+    answers = keeper.stdout
     assert answers is not None
-    # Ends the wait for the answer, not the guardian: that still has to put things back.
+    # Ends the wait for the answer, not the keeper: that still has to put things back.
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(answers.readline()), daemon=True)
     reader.start()
@@ -147,5 +147,5 @@ def recover(host: Host, notify: Callable[[str], None]) -> None:
         notify(f"a run that was killed has left this host changed: {what}. As root: {PUT_BACK}")
         return
     with journal.held(host):
-        Lending(host).put_back()
+        HostSettings(host).put_back()
     notify(f"put back what a killed run had left: {what}")

@@ -1,4 +1,4 @@
-"""Lent and given back, by the guardian too, whoever is killed on the way."""
+"""Settings changed and put back, by the keeper too, whoever is killed on the way."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.host import guardian, huge_pages, journal
-from hypertare.machines.host.lending import Lending
-from hypertare.machines.host.loan import Loan, NotPutBackError, _answer, left_behind, recover
+from hypertare.machines.host import huge_pages, journal, keeper
+from hypertare.machines.host.host_settings import HostSettings
 from hypertare.machines.host.needs import NOTHING, Needs, Permissions
+from hypertare.machines.host.settings_lease import (
+    NotPutBackError,
+    SettingsLease,
+    _answer,
+    left_behind,
+    recover,
+)
 from tests.machines.host.made_up import INTEL, MadeUp
 
 ALL = Permissions(module_reload=True, huge_pages=True)
@@ -29,12 +35,12 @@ FREE_PAGES = "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 CONTROLLER = """
 import sys, time
 from pathlib import Path
-from hypertare.machines.host.loan import Loan
+from hypertare.machines.host.settings_lease import SettingsLease
 from hypertare.machines.host.needs import Needs, Permissions
 import os
 os.geteuid = lambda: 0
-loan = Loan(Permissions(True, True), Path(sys.argv[1]))
-loan.provide(Needs("shadow"))
+lease = SettingsLease(Permissions(True, True), Path(sys.argv[1]))
+lease.provide(Needs("shadow"))
 print("provided", flush=True)
 time.sleep(600)
 """
@@ -47,17 +53,17 @@ def until(holds: Callable[[], object], limit_s: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-def guardian_of(loan: Loan) -> subprocess.Popen[bytes]:
-    guardian = loan._guardian
-    assert guardian is not None
-    return guardian
+def keeper_of(lease: SettingsLease) -> subprocess.Popen[bytes]:
+    keeper = lease._keeper
+    assert keeper is not None
+    return keeper
 
 
-def ask(loan: Loan, line: bytes) -> None:
-    guardian = guardian_of(loan)
-    assert guardian.stdin is not None
-    guardian.stdin.write(line)
-    guardian.stdin.flush()
+def ask(lease: SettingsLease, line: bytes) -> None:
+    keeper = keeper_of(lease)
+    assert keeper.stdin is not None
+    keeper.stdin.write(line)
+    keeper.stdin.flush()
 
 
 @pytest.fixture
@@ -81,51 +87,51 @@ def pages(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, i
 def test_the_journal_is_there_before_anything_changes_and_gone_after(made: MadeUp) -> None:
     made.fault("refused", "ept=0\nept=Y")
     with journal.held(made.host):
-        lending = Lending(made.host)
+        settings = HostSettings(made.host)
         with pytest.raises(MachineError):
-            lending.provide(SHADOW)
+            settings.provide(SHADOW)
         kept = journal.read(made.host)
         assert kept.module is not None and kept.module.parameters == INTEL
         (made.root / "refused").unlink()
-        lending.put_back()
+        settings.put_back()
     assert made.parameters == INTEL
     assert not made.journal.parent.exists()
 
 
 def test_from_plot_to_plot(made: MadeUp) -> None:
     with journal.held(made.host):
-        lending = Lending(made.host)
+        settings = HostSettings(made.host)
         for paging, ept in (("shadow", "N"), ("nested", "Y"), ("shadow", "N"), (None, "Y")):
-            lending.provide(Needs(paging))  # type: ignore[arg-type]
+            settings.provide(Needs(paging))  # type: ignore[arg-type]
             assert made.parameters["ept"] == ept
-        lending.put_back()
+        settings.put_back()
     assert made.parameters == INTEL
     assert len(made.reloads) == 8
 
 
 def test_the_same_again_changes_nothing(made: MadeUp) -> None:
     with journal.held(made.host):
-        lending = Lending(made.host)
-        lending.provide(SHADOW)
+        settings = HostSettings(made.host)
+        settings.provide(SHADOW)
         calls = made.calls
-        lending.provide(SHADOW)
+        settings.provide(SHADOW)
         assert made.calls == calls
-        lending.put_back()
+        settings.put_back()
 
 
 def test_huge_pages_are_set_aside_as_missing_and_given_back(
     made: MadeUp, pages: dict[str, int]
 ) -> None:
     with journal.held(made.host):
-        lending = Lending(made.host)
-        lending.provide(Needs(huge_pages=40))
+        settings = HostSettings(made.host)
+        settings.provide(Needs(huge_pages=40))
         assert pages["total"] == 100
-        lending.provide(Needs(huge_pages=64))
+        settings.provide(Needs(huge_pages=64))
         assert pages["total"] == 124
-        lending.provide(Needs())
+        settings.provide(Needs())
         assert pages["total"] == 100
-        lending.provide(Needs(huge_pages=200))
-        lending.put_back()
+        settings.provide(Needs(huge_pages=200))
+        settings.put_back()
     assert pages["total"] == 100
     assert not made.journal.exists()
 
@@ -135,9 +141,9 @@ def test_memory_in_pieces_gives_fewer_pages_than_asked_for(
 ) -> None:
     pages["most"] = 110
     with journal.held(made.host):
-        lending = Lending(made.host)
+        settings = HostSettings(made.host)
         with pytest.raises(MachineError, match="found 50: memory lies in pieces") as raised:
-            lending.provide(Needs(huge_pages=64))
+            settings.provide(Needs(huge_pages=64))
     assert pages["total"] == 100
     assert "hugepages=164" in str(raised.value)
 
@@ -146,29 +152,29 @@ def test_pages_in_use_are_given_back_when_they_are_free(
     made: MadeUp, pages: dict[str, int]
 ) -> None:
     with journal.held(made.host):
-        lending = Lending(made.host)
-        lending.provide(Needs(huge_pages=64))
+        settings = HostSettings(made.host)
+        settings.provide(Needs(huge_pages=64))
         pages["used"] = 120
         with pytest.raises(MachineError, match="some are in use") as raised:
-            lending.put_back()
+            settings.put_back()
         assert "doctor --put-back" in str(raised.value)
         assert journal.read(made.host).huge_pages == 100
         pages["used"] = 10
-        lending.put_back()
+        settings.put_back()
     assert pages["total"] == 100
 
 
 def test_one_thing_that_stays_does_not_keep_the_other(made: MadeUp, pages: dict[str, int]) -> None:
     with journal.held(made.host):
-        lending = Lending(made.host)
-        lending.provide(Needs("shadow", 64))
+        settings = HostSettings(made.host)
+        settings.provide(Needs("shadow", 64))
         made.use(pid=99)
         with pytest.raises(MachineError, match=r"in use by qemu-system-x86 \(process 99\)"):
-            lending.put_back(patience_s=1.0)
+            settings.put_back(patience_s=1.0)
         assert pages["total"] == 100
         (made.folder / "refcnt").write_text("0\n")
         (made.root / "proc/99/fd/11").unlink()
-        lending.put_back()
+        settings.put_back()
     assert made.parameters == INTEL
 
 
@@ -188,7 +194,7 @@ def test_without_room_for_the_journal_nothing_is_changed(
     monkeypatch.setattr(os, "fsync", full)
     with journal.held(made.host):
         with pytest.raises(MachineError, match=r"written: No space left on device\.") as raised:
-            Lending(made.host).provide(SHADOW)
+            HostSettings(made.host).provide(SHADOW)
         assert "df /run/hypertare" in str(raised.value)
     assert made.reloads == []
     assert not made.journal.parent.exists(), "half a journal was left"
@@ -201,55 +207,55 @@ def test_pages_that_are_no_number_are_named(made: MadeUp) -> None:
         huge_pages.find(made.host)
 
 
-# --- with a guardian
+# --- with a keeper
 
 
-def test_what_a_guardian_cannot_do_is_reported_and_all_of_it_is_put_back(made: MadeUp) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(SHADOW)
+def test_what_a_keeper_cannot_do_is_reported_and_all_of_it_is_put_back(made: MadeUp) -> None:
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(SHADOW)
     (made.root / FREE_PAGES).write_text("many\n")
     with pytest.raises(MachineError, match="no number of pages"):
-        loan.provide(Needs("shadow", 64))
+        lease.provide(Needs("shadow", 64))
     assert made.parameters["ept"] == "N"
-    loan.close()
+    lease.close()
     assert made.parameters == INTEL
     assert not made.journal.parent.exists()
 
 
-def test_no_room_for_the_guardian_s_journal(made: MadeUp) -> None:
+def test_no_room_for_the_keeper_s_journal(made: MadeUp) -> None:
     made.journal.with_suffix(".new").mkdir(parents=True)
-    loan = Loan(ALL, made.root)
+    lease = SettingsLease(ALL, made.root)
     with pytest.raises(MachineError, match=r"before\.json, .* cannot be written: Is a directory"):
-        loan.provide(SHADOW)
-    loan.close()
+        lease.provide(SHADOW)
+    lease.close()
     assert made.reloads == [] and made.parameters == INTEL
 
 
 def test_a_journal_that_cannot_be_removed_keeps_nothing_from_being_put_back(made: MadeUp) -> None:
-    loan = Loan(ALL, made.root, patience_s=0.5)
-    loan.provide(SHADOW)
+    lease = SettingsLease(ALL, made.root, patience_s=0.5)
+    lease.provide(SHADOW)
     made.journal.unlink()
     (made.journal / "in the way").mkdir(parents=True)
     with pytest.raises(NotPutBackError, match=r"before\.json, .* cannot be removed") as raised:
-        loan.close()
+        lease.close()
     assert "df /run/hypertare" in str(raised.value)
     assert made.parameters == INTEL
 
 
 @pytest.mark.parametrize("line", [b"nonsense\n", b'{"pages": 1}\n', b"[]\n"])
-def test_a_guardian_outlives_what_it_does_not_expect(made: MadeUp, line: bytes) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(SHADOW)
-    ask(loan, line)
-    answer = _answer(guardian_of(loan), 30)
+def test_a_keeper_outlives_what_it_does_not_expect(made: MadeUp, line: bytes) -> None:
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(SHADOW)
+    ask(lease, line)
+    answer = _answer(keeper_of(lease), 30)
     assert answer.what is not None and "does not expect" in answer.what and not answer.last
     assert answer.do is not None and "doctor --put-back" in answer.do
-    loan.provide(SHADOW)
-    loan.close()
+    lease.provide(SHADOW)
+    lease.close()
     assert made.parameters == INTEL
 
 
-def test_a_guardian_that_cannot_go_on_puts_back_and_says_why(
+def test_a_keeper_that_cannot_go_on_puts_back_and_says_why(
     made: MadeUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked() -> Iterator[str]:
@@ -257,49 +263,49 @@ def test_a_guardian_that_cannot_go_on_puts_back_and_says_why(
         assert made.parameters["ept"] == "N"
         raise RuntimeError("the pipe broke")
 
-    said: list[guardian.Answer] = []
-    monkeypatch.setattr(guardian, "_answer", said.append)
-    monkeypatch.setattr(guardian, "_ENDING", ())
+    said: list[keeper.Answer] = []
+    monkeypatch.setattr(keeper, "_answer", said.append)
+    monkeypatch.setattr(keeper, "_ENDING", ())
     monkeypatch.setattr(sys, "stdin", asked())
     with journal.held(made.host):
-        last = guardian._look_after(Lending(made.host), 0.0)
-    assert said == [guardian.Answer(), guardian.Answer()]
+        last = keeper._look_after(HostSettings(made.host), 0.0)
+    assert said == [keeper.Answer(), keeper.Answer()]
     assert last.what is not None and "RuntimeError: the pipe broke" in last.what
     assert made.parameters == INTEL
     assert not made.journal.parent.exists()
 
 
-def test_lent_by_a_guardian_and_put_back_at_the_end(made: MadeUp) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(Needs())
-    assert loan._guardian is None, "nothing is to be changed, so nobody is needed"
-    loan.provide(SHADOW)
+def test_changed_by_a_keeper_and_put_back_at_the_end(made: MadeUp) -> None:
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(Needs())
+    assert lease._keeper is None, "nothing is to be changed, so nobody is needed"
+    lease.provide(SHADOW)
     assert made.parameters["ept"] == "N"
-    loan.provide(Needs("nested"))
+    lease.provide(Needs("nested"))
     assert made.parameters == INTEL
-    loan.provide(SHADOW)
-    loan.close()
+    lease.provide(SHADOW)
+    lease.close()
     assert made.parameters == INTEL
     assert not made.journal.parent.exists()
 
 
-def test_without_permission_there_is_no_guardian(made: MadeUp) -> None:
-    loan = Loan(NOTHING, made.root)
+def test_without_permission_there_is_no_keeper(made: MadeUp) -> None:
+    lease = SettingsLease(NOTHING, made.root)
     with pytest.raises(MachineError, match="--allow-module-reload"):
-        loan.provide(SHADOW)
-    loan.close()
+        lease.provide(SHADOW)
+    lease.close()
     assert made.calls == []
 
 
 def test_a_reload_that_fails_is_reported_and_the_next_one_may_work(made: MadeUp) -> None:
     fault = made.fault("refused", "ept=0")
-    loan = Loan(ALL, made.root)
+    lease = SettingsLease(ALL, made.root)
     with pytest.raises(MachineError, match="Operation not supported"):
-        loan.provide(SHADOW)
+        lease.provide(SHADOW)
     fault.unlink()
-    loan.provide(SHADOW)
+    lease.provide(SHADOW)
     assert made.parameters["ept"] == "N"
-    loan.close()
+    lease.close()
     assert made.parameters == INTEL
 
 
@@ -317,14 +323,14 @@ def test_put_back_when_the_controller_is_killed(made: MadeUp, number: signal.Sig
     assert made.parameters == INTEL
 
 
-def test_put_back_when_the_guardian_is_reported_to_end(made: MadeUp) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(SHADOW)
-    guardian_of(loan).send_signal(signal.SIGTERM)
+def test_put_back_when_the_keeper_is_reported_to_end(made: MadeUp) -> None:
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(SHADOW)
+    keeper_of(lease).send_signal(signal.SIGTERM)
     until(lambda: not made.journal.parent.exists())
     assert made.parameters == INTEL
     with pytest.raises(MachineError):
-        loan.provide(Needs("nested"))
+        lease.provide(Needs("nested"))
 
 
 def test_interrupted_between_unloading_and_loading(made: MadeUp) -> None:
@@ -335,25 +341,25 @@ def test_interrupted_between_unloading_and_loading(made: MadeUp) -> None:
             "#!/bin/sh", f'#!/bin/sh\ncase "$2" in ept=0) : > {made.root}/waits; sleep 60;; esac'
         )
     )
-    loan = Loan(ALL, made.root)
-    loan._begin()
-    guardian = guardian_of(loan)
-    ask(loan, b'{"paging": "shadow"}\n')
+    lease = SettingsLease(ALL, made.root)
+    lease._begin()
+    keeper = keeper_of(lease)
+    ask(lease, b'{"paging": "shadow"}\n')
     until(lambda: (made.root / "waits").exists())
     assert not made.folder.exists()
-    guardian.send_signal(signal.SIGTERM)
-    guardian.wait(30)
+    keeper.send_signal(signal.SIGTERM)
+    keeper.wait(30)
     assert made.parameters == INTEL
     assert not made.journal.exists()
 
 
-def test_a_killed_guardian_leaves_a_journal_that_is_taken_up(made: MadeUp) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(SHADOW)
-    guardian_of(loan).kill()
-    guardian_of(loan).wait()
+def test_a_killed_keeper_leaves_a_journal_that_is_taken_up(made: MadeUp) -> None:
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(SHADOW)
+    keeper_of(lease).kill()
+    keeper_of(lease).wait()
     with pytest.raises(NotPutBackError, match="has ended"):
-        loan.close()
+        lease.close()
     assert made.parameters["ept"] == "N"
     assert left_behind(made.host) == ["kvm_intel had ept=Y and now has kvm_intel with ept=N"]
     said: list[str] = []
@@ -367,12 +373,12 @@ def test_a_killed_guardian_leaves_a_journal_that_is_taken_up(made: MadeUp) -> No
     assert len(said) == 1
 
 
-def test_the_next_run_s_guardian_takes_it_up_too(made: MadeUp) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(SHADOW)
-    guardian_of(loan).kill()
-    guardian_of(loan).wait()
-    following = Loan(ALL, made.root)
+def test_the_next_run_s_keeper_takes_it_up_too(made: MadeUp) -> None:
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(SHADOW)
+    keeper_of(lease).kill()
+    keeper_of(lease).wait()
+    following = SettingsLease(ALL, made.root)
     following._begin()
     assert made.parameters == INTEL
     following.close()
@@ -381,10 +387,10 @@ def test_the_next_run_s_guardian_takes_it_up_too(made: MadeUp) -> None:
 def test_who_is_not_root_is_reported_what_root_can_do(
     made: MadeUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loan = Loan(ALL, made.root)
-    loan.provide(SHADOW)
-    guardian_of(loan).kill()
-    guardian_of(loan).wait()
+    lease = SettingsLease(ALL, made.root)
+    lease.provide(SHADOW)
+    keeper_of(lease).kill()
+    keeper_of(lease).wait()
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     said: list[str] = []
     recover(made.host, said.append)
@@ -393,7 +399,7 @@ def test_who_is_not_root_is_reported_what_root_can_do(
 
 
 def test_two_runs_cannot_have_settings_at_once(made: MadeUp) -> None:
-    first, second = Loan(ALL, made.root), Loan(ALL, made.root)
+    first, second = SettingsLease(ALL, made.root), SettingsLease(ALL, made.root)
     first.provide(SHADOW)
     with pytest.raises(MachineError, match="another run has changed settings"):
         second.provide(Needs("nested"))
@@ -411,9 +417,9 @@ def test_two_runs_cannot_have_settings_at_once(made: MadeUp) -> None:
     assert made.parameters == INTEL
 
 
-def test_whose_guardian_was_refused_asks_again_and_has_nothing_to_put_back(made: MadeUp) -> None:
+def test_whose_keeper_was_refused_asks_again_and_has_nothing_to_put_back(made: MadeUp) -> None:
     """As where the other run has begun to change things since the check."""
-    second = Loan(ALL, made.root)
+    second = SettingsLease(ALL, made.root)
     with journal.held(made.host):
         for _ in range(2):
             with pytest.raises(MachineError, match="another run has changed settings"):
@@ -437,11 +443,11 @@ def test_who_only_looks_is_in_nobody_s_way(made: MadeUp) -> None:
 
 def test_a_guest_of_somebody_else_at_the_end(made: MadeUp) -> None:
     """It cannot be put back now: that is said, and how to do it later."""
-    loan = Loan(ALL, made.root, patience_s=0.5)
-    loan.provide(SHADOW)
+    lease = SettingsLease(ALL, made.root, patience_s=0.5)
+    lease.provide(SHADOW)
     made.use(pid=os.getpid())
     with pytest.raises(NotPutBackError, match="in use by qemu-system-x86") as raised:
-        loan.close()
+        lease.close()
     assert "hypertare doctor --put-back" in str(raised.value)
     (made.folder / "refcnt").write_text("0\n")
     for link in Path(made.root / "proc").glob("*/fd/*"):

@@ -1,4 +1,4 @@
-"""Who looks after what is lent: a process of its own, that puts everything back when its input ends.
+"""The keeper of changed settings: a process of its own, which puts everything back when its input ends.
 
 The kernel closes that pipe whatever ends the run, so kill -9 of the controller and the loss of its
 terminal are no special cases. Should this process be killed too, the journal stays, and the next run
@@ -21,7 +21,7 @@ from pathlib import Path
 from hypertare.base.errors import HypertareError, MachineError
 from hypertare.base.host_files import Host
 from hypertare.machines.host import journal
-from hypertare.machines.host.lending import PUT_BACK, Lending
+from hypertare.machines.host.host_settings import PUT_BACK, HostSettings
 from hypertare.machines.host.needs import Needs
 
 PATIENCE_S = 15.0
@@ -49,14 +49,14 @@ def main(argv: list[str] | None = None) -> int:
         signal.signal(number, _end)
     try:
         with journal.held(host):
-            last = _look_after(Lending(host), arguments.patience)
+            last = _look_after(HostSettings(host), arguments.patience)
     except Exception as error:
         last = _reason(error)
     _answer(replace(last, last=True))
     return 0 if last.what is None else MachineError.status
 
 
-def _look_after(lending: Lending, patience_s: float) -> Answer:
+def _look_after(settings: HostSettings, patience_s: float) -> Answer:
     """Until nobody asks any more. However that comes, everything is put back; the answer says what
     went wrong with that, else before."""
     wrong = Answer()
@@ -64,11 +64,11 @@ def _look_after(lending: Lending, patience_s: float) -> Answer:
     try:
         try:
             # What an earlier run has left.
-            lending.put_back()
+            settings.put_back()
             waits_s = patience_s
             _answer(Answer())
             for line in sys.stdin:
-                _answer(_provide(lending, line))
+                _answer(_provide(settings, line))
         finally:
             _ignore_ends()
     except SystemExit:
@@ -76,21 +76,21 @@ def _look_after(lending: Lending, patience_s: float) -> Answer:
     except Exception as error:
         wrong = _reason(error)
     finally:
-        left = _put_back(lending, waits_s)
+        left = _put_back(settings, waits_s)
     return wrong if left.what is None else left
 
 
-def _provide(lending: Lending, line: str) -> Answer:
+def _provide(settings: HostSettings, line: str) -> Answer:
     try:
-        lending.provide(Needs(**json.loads(line)))
+        settings.provide(Needs(**json.loads(line)))
     except Exception as error:
         return _reason(error)
     return Answer()
 
 
-def _put_back(lending: Lending, patience_s: float) -> Answer:
+def _put_back(settings: HostSettings, patience_s: float) -> Answer:
     try:
-        lending.put_back(patience_s)
+        settings.put_back(patience_s)
     except Exception as error:
         return _reason(error)
     return Answer()
