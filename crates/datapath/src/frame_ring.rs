@@ -37,17 +37,17 @@ pub trait Words {
 }
 
 /// Words with a head before them.
-struct Place<M> {
+struct RingMemory<M> {
     memory: M,
     /// Words for frames.
     room: u64,
 }
 
-impl<M: Words> Place<M> {
+impl<M: Words> RingMemory<M> {
     fn new(memory: M) -> Result<Self> {
         let words = memory.words().len().saturating_sub(HEAD);
         ensure!(words >= LEAST, "{words} words are too few for a ring of frames");
-        Ok(Place { memory, room: words as u64 })
+        Ok(RingMemory { memory, room: words as u64 })
     }
 
     fn head(&self, which: usize) -> &AtomicU64 {
@@ -73,7 +73,7 @@ impl<M: Words> Place<M> {
 
 /// The side that puts frames in.
 pub struct Writer<M: Words> {
-    place: Place<M>,
+    ring: RingMemory<M>,
     next: u64,
     dropped: u64,
 }
@@ -81,12 +81,12 @@ pub struct Writer<M: Words> {
 impl<M: Words> Writer<M> {
     /// Begins afresh; who reads begins after this.
     pub fn new(memory: M) -> Result<Self> {
-        let place = Place::new(memory)?;
+        let ring = RingMemory::new(memory)?;
         for which in [MARK, WRITTEN, READ, DROPPED] {
-            place.head(which).store(0, Ordering::Relaxed);
+            ring.head(which).store(0, Ordering::Relaxed);
         }
-        place.head(MARK).store(MAGIC, Ordering::Release);
-        Ok(Writer { place, next: 0, dropped: 0 })
+        ring.head(MARK).store(MAGIC, Ordering::Release);
+        Ok(Writer { ring, next: 0, dropped: 0 })
     }
 
     /// Shows a frame to who reads. Without room it is dropped, which is counted: false.
@@ -95,29 +95,29 @@ impl<M: Words> Writer<M> {
     /// It is longer than frames are, or who reads says what cannot be.
     pub fn put(&mut self, frame: &[u8]) -> Result<bool> {
         ensure!(frame.len() <= LONGEST, "a frame of {} bytes", frame.len());
-        let read = self.place.head(READ).load(Ordering::Acquire);
-        let free = self.place.room - self.place.between(self.next, read)?;
+        let read = self.ring.head(READ).load(Ordering::Acquire);
+        let free = self.ring.room - self.ring.between(self.next, read)?;
         let words = 1 + frame.len().div_ceil(WORD);
-        let left = self.place.from(self.next).len();
+        let left = self.ring.from(self.next).len();
         let unused = if left < words { left } else { 0 };
         if free < (unused + words) as u64 {
             self.dropped += 1;
-            self.place.head(DROPPED).store(self.dropped, Ordering::Relaxed);
+            self.ring.head(DROPPED).store(self.dropped, Ordering::Relaxed);
             return Ok(false);
         }
         if unused > 0 {
-            self.place.from(self.next)[0].store(NOTHING, Ordering::Relaxed);
+            self.ring.from(self.next)[0].store(NOTHING, Ordering::Relaxed);
             self.next += unused as u64;
         }
-        let place = self.place.from(self.next);
-        place[0].store(frame.len() as u64, Ordering::Relaxed);
-        for (to, bytes) in place[1..].iter().zip(frame.chunks(WORD)) {
+        let ring = self.ring.from(self.next);
+        ring[0].store(frame.len() as u64, Ordering::Relaxed);
+        for (to, bytes) in ring[1..].iter().zip(frame.chunks(WORD)) {
             let mut word = [0; WORD];
             word[..bytes.len()].copy_from_slice(bytes);
             to.store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
         self.next += words as u64;
-        self.place.head(WRITTEN).store(self.next, Ordering::Release);
+        self.ring.head(WRITTEN).store(self.next, Ordering::Release);
         Ok(true)
     }
 }
@@ -126,20 +126,20 @@ impl<M: Words> Writer<M> {
     /// Counts frames that were lost before they came here.
     pub fn lost(&mut self, count: u64) {
         self.dropped += count;
-        self.place.head(DROPPED).store(self.dropped, Ordering::Relaxed);
+        self.ring.head(DROPPED).store(self.dropped, Ordering::Relaxed);
     }
 }
 
 /// Who comes after it finds nobody that writes.
 impl<M: Words> Drop for Writer<M> {
     fn drop(&mut self) {
-        self.place.head(MARK).store(0, Ordering::Release);
+        self.ring.head(MARK).store(0, Ordering::Release);
     }
 }
 
 /// The side that takes them out.
 pub struct Reader<M> {
-    place: Place<M>,
+    ring: RingMemory<M>,
     next: u64,
     dropped_before: u64,
 }
@@ -150,22 +150,22 @@ impl<M: Words> Reader<M> {
     /// # Errors
     /// Nobody writes there.
     pub fn new(memory: M) -> Result<Self> {
-        let place = Place::new(memory)?;
-        let mark = place.head(MARK).load(Ordering::Acquire);
+        let ring = RingMemory::new(memory)?;
+        let mark = ring.head(MARK).load(Ordering::Acquire);
         ensure!(mark == MAGIC, "nobody has begun to write frames into the shared memory");
-        let next = place.head(WRITTEN).load(Ordering::Acquire);
-        place.head(READ).store(next, Ordering::Release);
-        let dropped_before = place.head(DROPPED).load(Ordering::Relaxed);
-        Ok(Reader { place, next, dropped_before })
+        let next = ring.head(WRITTEN).load(Ordering::Acquire);
+        ring.head(READ).store(next, Ordering::Release);
+        let dropped_before = ring.head(DROPPED).load(Ordering::Relaxed);
+        Ok(Reader { ring, next, dropped_before })
     }
 
     /// Waits for who writes: all that one puts in is for this one. What was there before is forgotten.
     pub fn before(memory: M) -> Result<Self> {
-        let place = Place::new(memory)?;
+        let ring = RingMemory::new(memory)?;
         for which in [MARK, WRITTEN, READ, DROPPED] {
-            place.head(which).store(0, Ordering::Release);
+            ring.head(which).store(0, Ordering::Release);
         }
-        Ok(Reader { place, next: 0, dropped_before: 0 })
+        Ok(Reader { ring, next: 0, dropped_before: 0 })
     }
 
     /// The next frame, if there is one: its bytes take the place of what was in `frame`.
@@ -173,40 +173,40 @@ impl<M: Words> Reader<M> {
     /// # Errors
     /// Who writes says what cannot be.
     pub fn take(&mut self, frame: &mut Vec<u8>) -> Result<bool> {
-        let written = self.place.head(WRITTEN).load(Ordering::Acquire);
-        let mut waiting = self.place.between(written, self.next)?;
+        let written = self.ring.head(WRITTEN).load(Ordering::Acquire);
+        let mut waiting = self.ring.between(written, self.next)?;
         if waiting == 0 {
             return Ok(false);
         }
-        let mut length = self.place.from(self.next)[0].load(Ordering::Relaxed);
+        let mut length = self.ring.from(self.next)[0].load(Ordering::Relaxed);
         if length == NOTHING {
-            let unused = self.place.from(self.next).len() as u64;
+            let unused = self.ring.from(self.next).len() as u64;
             let rest = waiting.checked_sub(unused).filter(|&rest| rest > 0);
             waiting =
                 rest.context("the ring says that it goes on at its begin, but nothing is there")?;
             self.next += unused;
-            length = self.place.from(self.next)[0].load(Ordering::Relaxed);
+            length = self.ring.from(self.next)[0].load(Ordering::Relaxed);
         }
-        let place = self.place.from(self.next);
+        let ring = self.ring.from(self.next);
         let bytes = usize::try_from(length).ok().filter(|&bytes| bytes <= LONGEST);
         let bytes = bytes.with_context(|| format!("the ring has a frame of {length} bytes"))?;
         let words = 1 + bytes.div_ceil(WORD);
         ensure!(
-            words as u64 <= waiting && words <= place.len(),
+            words as u64 <= waiting && words <= ring.len(),
             "the ring has a frame of {bytes} bytes where {waiting} words were written"
         );
         frame.clear();
         let whole =
-            place[1..words].iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+            ring[1..words].iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
         frame.extend(whole.take(bytes));
         self.next += words as u64;
-        self.place.head(READ).store(self.next, Ordering::Release);
+        self.ring.head(READ).store(self.next, Ordering::Release);
         Ok(true)
     }
 
     /// Frames since it began for which who writes found no room, by that one's word.
     pub fn dropped(&self) -> u64 {
-        let dropped = self.place.head(DROPPED).load(Ordering::Relaxed);
+        let dropped = self.ring.head(DROPPED).load(Ordering::Relaxed);
         dropped.wrapping_sub(self.dropped_before)
     }
 }

@@ -157,15 +157,15 @@ fn take_parts(from: &UnixStream) -> Result<Parts> {
 }
 
 /// Serves cards until the socket that they come by ends.
-pub fn serve(cards: OwnedFd, manner: ServeMode) -> Result<()> {
-    let (places, relays) = (Vec::new(), Vec::new());
-    let mut server = Server { cards, manner, places, relays };
+pub fn serve(cards: OwnedFd, mode: ServeMode) -> Result<()> {
+    let (states, relays) = (Vec::new(), Vec::new());
+    let mut server = Server { cards, mode, states, relays };
     let mut is_idle = true;
     loop {
         if !server.listen(is_idle)? {
             return Ok(());
         }
-        is_idle = match manner {
+        is_idle = match mode {
             ServeMode::Notified => server.work_until_idle(),
             ServeMode::Polling => server.look_for_work(),
         };
@@ -174,8 +174,8 @@ pub fn serve(cards: OwnedFd, manner: ServeMode) -> Result<()> {
 
 struct Server {
     cards: OwnedFd,
-    manner: ServeMode,
-    places: Vec<Place>,
+    mode: ServeMode,
+    states: Vec<CardState>,
     relays: Vec<RelayPlace>,
 }
 
@@ -191,7 +191,7 @@ struct Asked {
 }
 
 /// A card before and after its VMM has connected.
-enum Place {
+enum CardState {
     Awaited(Handed),
     Served { card: Card, status: OwnedFd },
 }
@@ -217,19 +217,19 @@ impl Server {
         for speaker in heard {
             match speaker {
                 Speaker::Starter => match take(&self.cards)? {
-                    Some(Served::Card(card)) => self.places.push(Place::Awaited(card)),
+                    Some(Served::Card(card)) => self.states.push(CardState::Awaited(card)),
                     Some(Served::Relays(listener)) => {
                         self.relays.push(RelayPlace { listener, asked: None });
                     }
                     None => return Ok(false),
                 },
                 Speaker::Vmm(index) => {
-                    if let Some(place) = self.places.get_mut(index) {
-                        ended.extend(place.hear(self.manner).err().map(|error| (index, error)));
+                    if let Some(place) = self.states.get_mut(index) {
+                        ended.extend(place.hear(self.mode).err().map(|error| (index, error)));
                     }
                 }
                 Speaker::Work(index) => {
-                    if let Some(Place::Served { card, .. }) = self.places.get_mut(index) {
+                    if let Some(CardState::Served { card, .. }) = self.states.get_mut(index) {
                         card.take_kicks();
                     }
                 }
@@ -256,9 +256,9 @@ impl Server {
             polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         };
         watch(Speaker::Starter, self.cards.as_fd());
-        for (index, place) in self.places.iter().enumerate() {
+        for (index, place) in self.states.iter().enumerate() {
             watch(Speaker::Vmm(index), place.vmm());
-            if let (ServeMode::Notified, Place::Served { card, .. }) = (self.manner, place) {
+            if let (ServeMode::Notified, CardState::Served { card, .. }) = (self.mode, place) {
                 card.calls_for_work().for_each(|work| watch(Speaker::Work(index), work));
             }
         }
@@ -295,7 +295,7 @@ impl Server {
             self.turn();
             self.relays.iter_mut().for_each(RelayPlace::turn);
         }
-        let has_card = self.places.iter().any(|place| matches!(place, Place::Served { .. }));
+        let has_card = self.states.iter().any(|place| matches!(place, CardState::Served { .. }));
         !has_card && self.relays.iter().all(|place| place.asked.is_none())
     }
 
@@ -306,8 +306,8 @@ impl Server {
     /// What comes of something done with each card, added up. A card with which it cannot be done ends.
     fn each(&mut self, act: impl Fn(&mut Card) -> Result<u32>) -> u32 {
         let (mut sum, mut ended) = (0, Vec::new());
-        for (index, place) in self.places.iter_mut().enumerate() {
-            let Place::Served { card, .. } = place else { continue };
+        for (index, place) in self.states.iter_mut().enumerate() {
+            let CardState::Served { card, .. } = place else { continue };
             match act(card) {
                 Ok(count) => sum += count,
                 Err(error) => ended.push((index, error)),
@@ -321,8 +321,8 @@ impl Server {
     fn end(&mut self, mut ended: Vec<(usize, anyhow::Error)>) {
         ended.sort_by_key(|(index, _)| *index);
         for (index, error) in ended.into_iter().rev() {
-            let (Place::Awaited(Handed { status, .. }) | Place::Served { status, .. }) =
-                self.places.remove(index);
+            let (CardState::Awaited(Handed { status, .. }) | CardState::Served { status, .. }) =
+                self.states.remove(index);
             // Who would be notified may have gone.
             let _ = File::from(status).write_all(format!("{error:#}").as_bytes());
         }
@@ -374,28 +374,28 @@ impl RelayPlace {
     }
 }
 
-impl Place {
+impl CardState {
     fn vmm(&self) -> BorrowedFd<'_> {
         match self {
-            Place::Awaited(card) => card.listener.as_fd(),
-            Place::Served { card, .. } => card.socket(),
+            CardState::Awaited(card) => card.listener.as_fd(),
+            CardState::Served { card, .. } => card.socket(),
         }
     }
 
     /// Its VMM has something to say.
-    fn hear(&mut self, manner: ServeMode) -> Result<()> {
+    fn hear(&mut self, mode: ServeMode) -> Result<()> {
         match self {
-            Place::Awaited(handed) => {
+            CardState::Awaited(handed) => {
                 let listener = UnixListener::from(handed.listener.try_clone()?);
                 let (socket, _) = listener.accept().context("its VMM did not connect")?;
                 let counters = Counters::new(&handed.counters)?;
                 let status = handed.status.try_clone()?;
                 let taps = std::mem::take(&mut handed.taps);
-                let spares_kicks = manner == ServeMode::Polling;
+                let spares_kicks = mode == ServeMode::Polling;
                 let card = Card::new(socket, taps, counters, spares_kicks)?;
-                *self = Place::Served { card, status };
+                *self = CardState::Served { card, status };
             }
-            Place::Served { card, .. } => {
+            CardState::Served { card, .. } => {
                 ensure!(card.hear()?, "its VMM closed the connection");
             }
         }

@@ -45,11 +45,11 @@ pub struct Served {
 pub struct Ended(Arc<Mutex<Option<String>>>);
 
 impl VhostUserBackend {
-    pub fn start(manner: ServeMode) -> Result<Arc<Self>> {
+    pub fn start(mode: ServeMode) -> Result<Arc<Self>> {
         let (cards, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut arguments = vec![VERB.to_owned()];
-        arguments.extend((manner == ServeMode::Polling).then(|| "--polling".to_owned()));
+        arguments.extend((mode == ServeMode::Polling).then(|| "--polling".to_owned()));
         let spawn = Spawn { arguments, namespaces: 0, descriptors: vec![&theirs, &2, &2] };
         let child = spawn.start(|_| Ok(())).context("starting what moves its packets")?;
         Ok(Arc::new(VhostUserBackend { child: Mutex::new(child), cards }))

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use anyhow::{Result, bail};
 use hypertare_plan::{MOST_NICS, NicModel, SEED_PARAMETER};
 
-use super::options::{Clock, Emulate, Line, Nic, Scheduler};
+use super::options::{Clock, Emulate, LinePace, Nic, Scheduler};
 use super::{CONSOLE, EMULATOR, RECORDS};
 use crate::boot_contract::LIMIT_PARAMETER;
 use crate::vmm::command_line::{
@@ -155,7 +155,7 @@ const FETCHED_NS: u32 = 1000;
 /// a line that sets the pace.
 fn timing(options: &Emulate, model: NicModel) -> String {
     // A guest that sees which frame is awaited next wakes the card before its time.
-    let at_line = options.line.map(|Line { frames, every_ns }| {
+    let at_line = options.line.map(|LinePace { frames, every_ns }| {
         format!(",event_idx=off,x-txburst={frames},x-txtimer={every_ns}")
     });
     match (model, at_line) {

@@ -86,7 +86,7 @@ pub struct Emulate {
     pub nic: Vec<Nic>,
     /// At most so many frames leave a virtio-net in so many nanoseconds, as FRAMES/NANOSECONDS
     #[arg(long, value_parser = parse_line)]
-    pub line: Option<Line>,
+    pub line: Option<LinePace>,
     /// A further kernel module to load
     #[arg(long)]
     pub module: Vec<String>,
@@ -123,14 +123,14 @@ pub struct Nic {
 /// How a NIC sends that is an end of a line of a limited rate: QEMU's own timer takes a burst of frames
 /// out of its ring, time and again. It needs nothing of the machine's CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct LinePace {
     pub frames: u32,
     pub every_ns: u32,
 }
 
-fn parse_line(text: &str) -> Result<Line, String> {
+fn parse_line(text: &str) -> Result<LinePace, String> {
     let parsed = text.split_once('/').and_then(|(frames, every)| {
-        let line = Line { frames: frames.parse().ok()?, every_ns: every.parse().ok()? };
+        let line = LinePace { frames: frames.parse().ok()?, every_ns: every.parse().ok()? };
         ((1..=MOST_BURST).contains(&line.frames) && line.every_ns > 0).then_some(line)
     });
     parsed.ok_or_else(|| format!("{text:?} is no line; write it like 5/1025333"))

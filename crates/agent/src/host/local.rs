@@ -27,7 +27,7 @@ use crate::links::guest::{Datapath as CardsServed, GuestLink, Held, Port, Provis
 use crate::links::joined::{Carrier, JoinedLink};
 use crate::links::process::{Pipes, ProcessLink};
 use crate::net::link::parse_mac;
-use crate::net::shared::lent::{self, Lent};
+use crate::net::shared::memory::{self, SharedMemory};
 use crate::net::{Links, Namespace, forwarding, line, shared, tap, vhost};
 use crate::own_machine::blkback;
 use crate::own_machine::null_blk::NullBlk;
@@ -65,7 +65,7 @@ pub struct Local {
     /// All else of the bench is, from the CPU of that.
     kept_from: Option<KeptFrom>,
     /// Memory of guests.
-    lent: Vec<Lent>,
+    shared_memory: Vec<SharedMemory>,
     /// Disks that outlive their nodes, by these.
     lasting: BTreeMap<String, NullBlk>,
     /// Names of what was made and is to be removed.
@@ -83,7 +83,7 @@ impl Local {
         if network == Network::Own {
             links.set_up("lo")?;
         }
-        let (made, routed, lent) = (Vec::new(), Vec::new(), Vec::new());
+        let (made, routed, shared_memory) = (Vec::new(), Vec::new(), Vec::new());
         let (weights, sidecore, kept_from, next) = (None, None, None, 0);
         Ok(Local {
             scope,
@@ -93,7 +93,7 @@ impl Local {
             xen,
             sidecore,
             kept_from,
-            lent,
+            shared_memory,
             lasting: BTreeMap::new(),
             made,
             routed,
@@ -320,12 +320,12 @@ impl Local {
         let Some(bytes) = guest.shared_memory else { return Ok(None) };
         let card = interfaces.first().context("who shares memory needs a card all the same")?;
         let mac = shared::beside(parse_mac(card.mac.as_deref().unwrap_or_default())?);
-        lent::listen_beside(&self.links.get(&card.link)?, mac)?;
-        let (lent, file) = Lent::make(&node.name, bytes, &card.link, mac)?;
+        memory::listen_beside(&self.links.get(&card.link)?, mac)?;
+        let (shared_memory, file) = SharedMemory::make(&node.name, bytes, &card.link, mac)?;
         if let (Datapath::Sidecore, Some(polling)) = (guest.settings.datapath, &self.sidecore) {
-            polling.take_relays(lent.listener()?)?;
+            polling.take_relays(shared_memory.listener()?)?;
         }
-        self.lent.push(lent);
+        self.shared_memory.push(shared_memory);
         Ok(Some(file))
     }
 
@@ -508,7 +508,7 @@ impl Machine for Local {
                 self.links.remove_addresses(&nic)
             });
         }
-        self.lent.clear();
+        self.shared_memory.clear();
         self.weights = None;
         self.sidecore = None;
         self.kept_from = None;

@@ -14,9 +14,9 @@ use super::{Around, KnobKind, OTHER_KIND, Wanted};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::BusyPoll { microseconds } = knob else { bail!(OTHER_KIND) };
-        places(&around.sysctls, *microseconds)
+        targets(&around.sysctls, *microseconds)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -25,7 +25,7 @@ impl KnobKind for Kind {
 }
 
 /// `sysctls` is `/proc/sys/net`, but for tests.
-fn places(sysctls: &Path, microseconds: u32) -> Result<Vec<Wanted>> {
+fn targets(sysctls: &Path, microseconds: u32) -> Result<Vec<Wanted>> {
     let wanted = ["busy_poll", "busy_read"].map(|name| core_sysctl(sysctls, name, microseconds));
     let wanted: Result<Vec<Wanted>> = wanted.into_iter().collect();
     wanted.context("no busy polling (or the kernel is built without CONFIG_NET_RX_BUSY_POLL)")

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::file::{File, words};
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::napi::{Deferral, Instances};
 use crate::net::sysfs::InterfaceDirectory;
 
@@ -19,11 +19,11 @@ use crate::net::sysfs::InterfaceDirectory;
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } = knob else {
             bail!(OTHER_KIND)
         };
-        places(interface, Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns })
+        targets(interface, Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns })
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -33,7 +33,7 @@ impl KnobKind for Kind {
     }
 }
 
-fn places(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
+fn targets(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
     match Instances::open(interface) {
         Ok(instances) => of_instances(&Rc::new(instances), wanted),
         Err(error) => of_interface(interface, wanted).map_err(|other| other.context(error)),
@@ -47,11 +47,11 @@ struct Instance {
 }
 
 fn of_instances(instances: &Rc<Instances>, wanted: Deferral) -> Result<Vec<Wanted>> {
-    let places = instances.deferrals()?.into_iter().map(|(id, _)| Wanted {
-        place: Box::new(Instance { name: format!("napi{id}"), id, instances: instances.clone() }),
+    let targets = instances.deferrals()?.into_iter().map(|(id, _)| Wanted {
+        target: Box::new(Instance { name: format!("napi{id}"), id, instances: instances.clone() }),
         value: text(wanted),
     });
-    Ok(places.collect())
+    Ok(targets.collect())
 }
 
 fn text(deferral: Deferral) -> String {
@@ -64,7 +64,7 @@ fn parse(value: &str) -> Option<Deferral> {
     Some(Deferral { polls: polls.parse().ok()?, flush_timeout_ns })
 }
 
-impl Place for Instance {
+impl KnobTarget for Instance {
     fn name(&self) -> &str {
         &self.name
     }
@@ -95,12 +95,12 @@ fn of_interface(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
         ("napi_defer_hard_irqs", wanted.polls.to_string()),
         ("gro_flush_timeout", wanted.flush_timeout_ns.to_string()),
     ];
-    let places = values.into_iter().map(|(name, value)| {
+    let targets = values.into_iter().map(|(name, value)| {
         let file = attribute(directory.path(), name)?;
-        let place = Attribute { file, _directory: directory.clone() };
-        Ok(Wanted { place: Box::new(place), value })
+        let target = Attribute { file, _directory: directory.clone() };
+        Ok(Wanted { target: Box::new(target), value })
     });
-    places.collect()
+    targets.collect()
 }
 
 fn attribute(directory: &Path, name: &str) -> Result<File> {
@@ -109,7 +109,7 @@ fn attribute(directory: &Path, name: &str) -> Result<File> {
     Ok(File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) })
 }
 
-impl Place for Attribute {
+impl KnobTarget for Attribute {
     fn name(&self) -> &str {
         self.file.name()
     }

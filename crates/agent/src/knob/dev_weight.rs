@@ -13,9 +13,9 @@ use super::{Around, KnobKind, OTHER_KIND, Wanted};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::DevWeight { packets } = knob else { bail!(OTHER_KIND) };
-        places(&around.sysctls, *packets)
+        targets(&around.sysctls, *packets)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -24,6 +24,6 @@ impl KnobKind for Kind {
 }
 
 /// `sysctls` is `/proc/sys/net`, but for tests.
-fn places(sysctls: &Path, packets: u32) -> Result<Vec<Wanted>> {
+fn targets(sysctls: &Path, packets: u32) -> Result<Vec<Wanted>> {
     Ok(vec![core_sysctl(sysctls, "dev_weight", packets)?])
 }

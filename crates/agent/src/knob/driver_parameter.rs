@@ -1,10 +1,10 @@
-//! Numbers that a NIC's driver keeps, as places of knobs.
+//! Numbers that a NIC's driver keeps, as targets of knobs.
 
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Place, Wanted};
+use super::{KnobTarget, Wanted};
 use crate::net::driver_parameters::DriverParameters;
 use crate::net::ethtool::Ethtool;
 
@@ -17,7 +17,7 @@ struct DriverParameter {
 ///
 /// # Errors
 /// The driver lacks one.
-pub fn places(of: DriverParameters, asked: &[(&'static str, Option<u32>)]) -> Result<Vec<Wanted>> {
+pub fn targets(of: DriverParameters, asked: &[(&'static str, Option<u32>)]) -> Result<Vec<Wanted>> {
     let of = Rc::new(of);
     let (there, interface) = (of.all()?, of.interface());
     let given: Vec<(&'static str, u32)> =
@@ -35,13 +35,13 @@ pub fn places(of: DriverParameters, asked: &[(&'static str, Option<u32>)]) -> Re
         );
     }
     let wanted = given.into_iter().map(|(name, value)| Wanted {
-        place: Box::new(DriverParameter { name, of: of.clone() }),
+        target: Box::new(DriverParameter { name, of: of.clone() }),
         value: value.to_string(),
     });
     Ok(wanted.collect())
 }
 
-impl Place for DriverParameter {
+impl KnobTarget for DriverParameter {
     fn name(&self) -> &str {
         self.name
     }

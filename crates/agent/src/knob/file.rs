@@ -1,10 +1,10 @@
-//! A place that is a file of the kernel's.
+//! A target that is a file of the kernel's.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{Place, Wanted};
+use super::{KnobTarget, Wanted};
 
 /// `parse` turns the file's text into the value's one form, `format` turns that into what is
 /// written.
@@ -15,7 +15,7 @@ pub struct File {
     pub format: fn(&str) -> Result<String>,
 }
 
-impl Place for File {
+impl KnobTarget for File {
     fn name(&self) -> &str {
         &self.name
     }
@@ -53,24 +53,24 @@ pub fn sysctl(path: PathBuf, name: &str) -> File {
 
 /// A number below net.core. `sysctls` is `/proc/sys/net`, but for tests.
 pub fn core_sysctl(sysctls: &Path, name: &str, value: u32) -> Result<Wanted> {
-    let place = sysctl(sysctls.join("core").join(name), name);
-    check_writable(&place)?;
-    Ok(Wanted { place: Box::new(place), value: value.to_string() })
+    let target = sysctl(sysctls.join("core").join(name), name);
+    check_writable(&target)?;
+    Ok(Wanted { target: Box::new(target), value: value.to_string() })
 }
 
 /// `missing` says why a kernel may lack it.
-pub fn check_present(place: &File, missing: &str) -> Result<()> {
-    match place.path.exists() {
+pub fn check_present(target: &File, missing: &str) -> Result<()> {
+    match target.path.exists() {
         true => Ok(()),
-        false => bail!("{} is not there: {missing}", place.path.display()),
+        false => bail!("{} is not there: {missing}", target.path.display()),
     }
 }
 
 /// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
-pub fn check_writable(place: &File) -> Result<()> {
+pub fn check_writable(target: &File) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let path = place.path.display();
-    match std::fs::metadata(&place.path) {
+    let path = target.path.display();
+    match std::fs::metadata(&target.path) {
         Ok(metadata) if metadata.permissions().mode() & 0o222 != 0 => Ok(()),
         Ok(_) => bail!("{path} is read-only: it belongs to the machine's first network namespace"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -13,9 +13,9 @@ use super::{Around, KnobKind, OTHER_KIND, Wanted};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::HaltPollNs { nanoseconds } = knob else { bail!(OTHER_KIND) };
-        places(&around.modules, *nanoseconds)
+        targets(&around.modules, *nanoseconds)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -24,10 +24,10 @@ impl KnobKind for Kind {
 }
 
 /// `modules` is `/sys/module`, but for tests.
-fn places(modules: &Path, nanoseconds: u32) -> Result<Vec<Wanted>> {
-    let place = sysctl(modules.join("kvm/parameters/halt_poll_ns"), "halt_poll_ns");
-    check_present(&place, "the module kvm is not loaded")?;
-    Ok(vec![Wanted { place: Box::new(place), value: nanoseconds.to_string() }])
+fn targets(modules: &Path, nanoseconds: u32) -> Result<Vec<Wanted>> {
+    let target = sysctl(modules.join("kvm/parameters/halt_poll_ns"), "halt_poll_ns");
+    check_present(&target, "the module kvm is not loaded")?;
+    Ok(vec![Wanted { target: Box::new(target), value: nanoseconds.to_string() }])
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("halt_poll_ns"), "200000\n").unwrap();
         let knob = Knob::HaltPollNs { nanoseconds: 0 };
-        let change = Setting { knob, wanted: places(root.path(), 0).unwrap() }.apply().unwrap();
+        let change = Setting { knob, wanted: targets(root.path(), 0).unwrap() }.apply().unwrap();
         assert_eq!((change.before.as_str(), change.after.as_str()), ("200000", "0"));
         assert_eq!(change.put_back().unwrap(), "200000");
     }
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn without_kvm_it_says_so() {
         let root = tempfile::tempdir().unwrap();
-        let error = places(root.path(), 0).err().unwrap().to_string();
+        let error = targets(root.path(), 0).err().unwrap().to_string();
         assert!(error.contains("halt_poll_ns is not there: the module kvm"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;
 
-use super::driver_parameter::places;
+use super::driver_parameter::targets;
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::driver_parameters::{COALESCING, DriverParameters};
 
@@ -11,7 +11,7 @@ use crate::net::driver_parameters::{COALESCING, DriverParameters};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::InterruptCoalescing {
             interface,
             rx_usecs,
@@ -23,7 +23,7 @@ impl KnobKind for Kind {
         else {
             bail!(OTHER_KIND)
         };
-        places(
+        targets(
             DriverParameters::open(&COALESCING, interface)?,
             &[
                 ("adaptive-rx", adaptive_rx.map(u32::from)),

@@ -15,9 +15,9 @@ use crate::process::cpu_list;
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::InterruptCpus { interface, cpus } = knob else { bail!(OTHER_KIND) };
-        places(interface, cpus)
+        targets(interface, cpus)
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -28,7 +28,7 @@ impl KnobKind for Kind {
     }
 }
 
-fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
+fn targets(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
     ensure!(!cpus.is_empty(), "interrupts need at least one CPU, and none was given");
     let value = cpu_list::wanted(cpus)?;
     let numbers = interrupts::of_interface(interface)?;
@@ -36,13 +36,13 @@ fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
 }
 
 fn wanted(irqs: &Path, number: u32, value: &str) -> Wanted {
-    let place = File {
+    let target = File {
         name: format!("irq{number}"),
         path: irqs.join(format!("{number}/smp_affinity_list")),
         parse: cpu_list::canonical,
         format: |list| Ok(list.to_owned()),
     };
-    Wanted { place: Box::new(place), value: value.to_owned() }
+    Wanted { target: Box::new(target), value: value.to_owned() }
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn no_cpu_is_no_answer() {
-        assert!(places("lo", &[]).err().unwrap().to_string().contains("at least one"));
-        assert!(places("lo", &[100_000]).err().unwrap().to_string().contains("there is no CPU"));
+        assert!(targets("lo", &[]).err().unwrap().to_string().contains("at least one"));
+        assert!(targets("lo", &[100_000]).err().unwrap().to_string().contains("there is no CPU"));
     }
 }

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Held, Schedulers, Setting, failed, now, outcome, put_back, text};
+use super::{Held, KnobChange, Schedulers, Setting, failed, now, outcome, put_back, text};
 use crate::net::Links;
 
 /// The subcommand that starts a keeper. Not for people.
@@ -114,7 +114,7 @@ impl Keeper {
     }
 }
 
-/// What a knob's places held before it was turned, by their names.
+/// What a knob's targets held before it was turned, by their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -124,18 +124,18 @@ struct Entry {
 
 impl Entry {
     fn of(setting: &Setting) -> Result<Self> {
-        let names = setting.places().map(|place| place.name().to_owned());
+        let names = setting.targets().map(|target| target.name().to_owned());
         let held = names.zip(setting.read()?).collect();
         Ok(Entry { knob: setting.knob.clone(), held })
     }
 
     /// # Errors
-    /// Its places are not there any more.
-    fn change(&self) -> Result<Change> {
+    /// Its targets are not there any more.
+    fn change(&self) -> Result<KnobChange> {
         let setting = Setting::of(&self.knob)?;
         let mut held = Vec::new();
         for (name, value) in &self.held {
-            let wanted = setting.wanted.iter().position(|wanted| wanted.place.name() == name);
+            let wanted = setting.wanted.iter().position(|wanted| wanted.target.name() == name);
             ensure!(wanted.is_some(), "{name} is not there any more");
             held.push((name.clone(), value.clone()));
         }
@@ -143,13 +143,13 @@ impl Entry {
             .wanted
             .into_iter()
             .filter_map(|wanted| {
-                let (_, value) = held.iter().find(|(name, _)| name == wanted.place.name())?;
-                Some(Held { value: value.clone(), place: wanted.place })
+                let (_, value) = held.iter().find(|(name, _)| name == wanted.target.name())?;
+                Some(Held { value: value.clone(), target: wanted.target })
             })
             .collect();
         let after = text(now(&held)?);
-        let before = text(held.iter().map(|one| (&*one.place, one.value.clone())));
-        Ok(Change { knob: self.knob.clone(), before, after, held })
+        let before = text(held.iter().map(|one| (&*one.target, one.value.clone())));
+        Ok(KnobChange { knob: self.knob.clone(), before, after, held })
     }
 }
 
@@ -201,7 +201,7 @@ impl Journal {
         }
     }
 
-    fn applied(&mut self, knob: &Knob) -> Result<Change> {
+    fn applied(&mut self, knob: &Knob) -> Result<KnobChange> {
         let setting = Setting::of(&located(knob)?).context("not available here")?;
         self.entries.push(Entry::of(&setting)?);
         self.write()?;
@@ -330,9 +330,9 @@ pub struct Asked {
 impl Asked {
     /// # Errors
     /// The pipes are not there.
-    pub fn open(place: &Path) -> Result<Self> {
+    pub fn open(directory: &Path) -> Result<Self> {
         let open = |name: &str, write: bool| {
-            let path = place.join(name);
+            let path = directory.join(name);
             let opened = File::options().read(!write).write(write).open(&path);
             opened.with_context(|| format!("opening {}", path.display()))
         };

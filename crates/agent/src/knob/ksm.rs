@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::file::{File, check_present, sysctl};
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 
 const MISSING: &str = "the kernel is built without CONFIG_KSM";
 
@@ -15,9 +15,9 @@ const MISSING: &str = "the kernel is built without CONFIG_KSM";
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::Ksm { run, pages_to_scan, sleep_ms } = knob else { bail!(OTHER_KIND) };
-        places(&around.mm, *run, *pages_to_scan, *sleep_ms)
+        targets(&around.mm, *run, *pages_to_scan, *sleep_ms)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -26,7 +26,7 @@ impl KnobKind for Kind {
 }
 
 /// `mm` is `/sys/kernel/mm`, but for tests.
-fn places(
+fn targets(
     mm: &Path,
     run: bool,
     pages_to_scan: Option<u32>,
@@ -37,14 +37,14 @@ fn places(
     let mut wanted = Vec::new();
     for (name, number) in numbers {
         let Some(number) = number else { continue };
-        let place = sysctl(directory.join(name), name);
-        check_present(&place, MISSING)?;
-        wanted.push(Wanted { place: Box::new(place), value: number.to_string() });
+        let target = sysctl(directory.join(name), name);
+        check_present(&target, MISSING)?;
+        wanted.push(Wanted { target: Box::new(target), value: number.to_string() });
     }
     // Last, so that it begins as fast as it is to go on, and is the first to be put back.
-    let place = Run(sysctl(directory.join("run"), "run"));
-    check_present(&place.0, MISSING)?;
-    wanted.push(Wanted { place: Box::new(place), value: u8::from(run).to_string() });
+    let target = Run(sysctl(directory.join("run"), "run"));
+    check_present(&target.0, MISSING)?;
+    wanted.push(Wanted { target: Box::new(target), value: u8::from(run).to_string() });
     Ok(wanted)
 }
 
@@ -52,7 +52,7 @@ fn places(
 /// that no trial begins with what another one has merged.
 struct Run(File);
 
-impl Place for Run {
+impl KnobTarget for Run {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -90,7 +90,7 @@ mod tests {
     fn it_is_set_and_put_back() {
         let root = mm();
         let knob = Knob::Ksm { run: true, pages_to_scan: Some(4000), sleep_ms: Some(0) };
-        let wanted = places(root.path(), true, Some(4000), Some(0)).unwrap();
+        let wanted = targets(root.path(), true, Some(4000), Some(0)).unwrap();
         let change = Setting { knob, wanted }.apply().unwrap();
         assert_eq!(change.after, "pages_to_scan=4000 sleep_millisecs=0 run=1");
         assert_eq!(change.put_back().unwrap(), "pages_to_scan=100 sleep_millisecs=20 run=0");
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn speed_is_left_alone_unless_asked_for() {
         let root = mm();
-        assert_eq!(places(root.path(), true, None, None).unwrap().len(), 1);
+        assert_eq!(targets(root.path(), true, None, None).unwrap().len(), 1);
         std::fs::remove_dir_all(root.path().join("ksm")).unwrap();
-        let error = places(root.path(), false, None, None).err().unwrap().to_string();
+        let error = targets(root.path(), false, None, None).err().unwrap().to_string();
         assert!(error.contains("CONFIG_KSM"), "{error}");
     }
 }

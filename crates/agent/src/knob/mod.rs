@@ -1,8 +1,8 @@
 //! Settings that can be probed, applied and put back.
 //!
-//! A knob is one or more [`Place`]s and what each should hold. All the care is here, once: every
-//! place is read before anything is written; what is written is read back and has to be what was
-//! asked for; if a place fails, those before it are put back; and a [`Ledger`] puts back, the last
+//! A knob is one or more [`KnobTarget`]s and what each should hold. All the care is here, once: every
+//! target is read before anything is written; what is written is read back and has to be what was
+//! asked for; if a target fails, those before it are put back; and a [`Ledger`] puts back, the last
 //! one first, whatever ends the trial.
 //!
 //! A kind of knob is a module with a [`KnobKind`], and a line of the table below, which is all that others
@@ -41,20 +41,20 @@ use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 pub use scheduler_weight::Schedulers;
 
 /// Something that holds one value, as text in one form: equal values are equal texts.
-pub trait Place {
+pub trait KnobTarget {
     /// What a person would call it, unique in its knob.
     fn name(&self) -> &str;
     fn read(&self) -> Result<String>;
     fn write(&self, value: &str) -> Result<()>;
 }
 
-/// A place and what it should hold.
+/// A target and what it should hold.
 pub struct Wanted {
-    place: Box<dyn Place>,
+    target: Box<dyn KnobTarget>,
     value: String,
 }
 
-/// Where knobs look for their places.
+/// Where knobs look for their targets.
 struct Around {
     /// `/proc/sys/net`, but for tests.
     sysctls: PathBuf,
@@ -80,11 +80,11 @@ const OTHER_KIND: &str = "it is a knob of another kind";
 
 /// One kind of knob.
 trait KnobKind: Sync {
-    /// Its places, and what each should hold.
+    /// Its targets, and what each should hold.
     ///
     /// # Errors
     /// This node lacks them, and why.
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>>;
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>>;
 
     /// What to look at to know how it is, by name. What is asked for does not matter to a look, but for
     /// CPUs: one that is there.
@@ -133,21 +133,21 @@ pub struct Setting {
 
 /// A knob that was turned. Dropping it leaves the knob as it is: a [`Ledger`] does not.
 #[must_use = "nothing is put back without it"]
-pub struct Change {
+pub struct KnobChange {
     pub knob: Knob,
     pub before: String,
     pub after: String,
     held: Vec<Held>,
 }
 
-/// A place and what it held.
+/// A target and what it held.
 struct Held {
-    place: Box<dyn Place>,
+    target: Box<dyn KnobTarget>,
     value: String,
 }
 
 impl Setting {
-    /// Finds the places of a knob.
+    /// Finds the targets of a knob.
     ///
     /// # Errors
     /// This node lacks them, and why.
@@ -158,47 +158,47 @@ impl Setting {
     /// The same where there may be guests with CPU weights.
     fn among(knob: &Knob, schedulers: &Schedulers) -> Result<Self> {
         let around = Around { schedulers: schedulers.clone(), ..Around::default() };
-        let wanted = kind(knob).places(knob, &around)?;
+        let wanted = kind(knob).targets(knob, &around)?;
         Ok(Setting { knob: knob.clone(), wanted })
     }
 
     /// How it is now.
     pub fn probe(&self) -> Result<String> {
-        Ok(text(self.places().zip(self.read()?)))
+        Ok(text(self.targets().zip(self.read()?)))
     }
 
     /// Turns it, wholly or not at all.
     ///
     /// # Errors
-    /// A place could not be written, or holds something else afterwards; everything is then as it
+    /// A target could not be written, or holds something else afterwards; everything is then as it
     /// was, or the error says what is not.
-    pub fn apply(self) -> Result<Change> {
+    pub fn apply(self) -> Result<KnobChange> {
         let values = self.read()?;
-        let before = text(self.places().zip(values.iter().cloned()));
+        let before = text(self.targets().zip(values.iter().cloned()));
         let mut held = Vec::new();
         for (wanted, value) in self.wanted.into_iter().zip(values) {
-            let written = write(&*wanted.place, &wanted.value);
+            let written = write(&*wanted.target, &wanted.value);
             // Also after a failure: a write may have done half of its work.
-            held.push(Held { place: wanted.place, value });
+            held.push(Held { target: wanted.target, value });
             if let Err(error) = written {
                 return Err(roll_back(&held, error));
             }
         }
         let after = now(&held).map(text).map_err(|error| roll_back(&held, error))?;
-        Ok(Change { knob: self.knob, before, after, held })
+        Ok(KnobChange { knob: self.knob, before, after, held })
     }
 
-    fn places(&self) -> impl Iterator<Item = &dyn Place> {
-        self.wanted.iter().map(|wanted| &*wanted.place)
+    fn targets(&self) -> impl Iterator<Item = &dyn KnobTarget> {
+        self.wanted.iter().map(|wanted| &*wanted.target)
     }
 
     fn read(&self) -> Result<Vec<String>> {
-        self.places().map(Place::read).collect()
+        self.targets().map(KnobTarget::read).collect()
     }
 }
 
-impl Change {
-    /// Puts everything back, tries every place even if one fails, and returns how it is then.
+impl KnobChange {
+    /// Puts everything back, tries every target even if one fails, and returns how it is then.
     pub fn put_back(self) -> Result<String> {
         restore(&self.held)?;
         Ok(text(now(&self.held)?))
@@ -209,7 +209,7 @@ impl Change {
 /// as far as that goes.
 #[derive(Default)]
 pub struct Ledger {
-    changes: Vec<Change>,
+    changes: Vec<KnobChange>,
     schedulers: Schedulers,
 }
 
@@ -259,7 +259,7 @@ impl Drop for Ledger {
     }
 }
 
-fn put_back(node: &str, trial: u64, change: Change) -> KnobOutcome {
+fn put_back(node: &str, trial: u64, change: KnobChange) -> KnobOutcome {
     let mut outcome = outcome(node, trial, &change.knob, KnobAction::PutBack);
     outcome.before = Some(change.after.clone());
     match change.put_back() {
@@ -288,20 +288,20 @@ fn failed(mut outcome: KnobOutcome, error: &anyhow::Error) -> KnobOutcome {
     outcome
 }
 
-/// Writes what is not there yet, and makes sure that it is there then. A place that holds the value
+/// Writes what is not there yet, and makes sure that it is there then. A target that holds the value
 /// already need not be writable: `lro: off` is done on a driver that has no LRO.
-fn write(place: &dyn Place, value: &str) -> Result<()> {
-    if place.read()? == value {
+fn write(target: &dyn KnobTarget, value: &str) -> Result<()> {
+    if target.read()? == value {
         return Ok(());
     }
-    place.write(value).with_context(|| format!("setting {} to {value}", place.name()))?;
-    let now = place.read()?;
+    target.write(value).with_context(|| format!("setting {} to {value}", target.name()))?;
+    let now = target.read()?;
     match now == value {
         true => Ok(()),
         false => Err(anyhow!(
             "{} was set to {value} and the kernel took it, but it is {now}: the driver has its own \
              mind about it",
-            place.name()
+            target.name()
         )),
     }
 }
@@ -315,7 +315,7 @@ fn roll_back(held: &[Held], error: anyhow::Error) -> anyhow::Error {
 
 /// The last one first, every one.
 fn restore(held: &[Held]) -> Result<()> {
-    let tries = held.iter().rev().map(|held| write(&*held.place, &held.value));
+    let tries = held.iter().rev().map(|held| write(&*held.target, &held.value));
     let errors: Vec<String> =
         tries.filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     match errors.is_empty() {
@@ -324,17 +324,17 @@ fn restore(held: &[Held]) -> Result<()> {
     }
 }
 
-fn now(held: &[Held]) -> Result<Vec<(&dyn Place, String)>> {
-    held.iter().map(|held| Ok((&*held.place, held.place.read()?))).collect()
+fn now(held: &[Held]) -> Result<Vec<(&dyn KnobTarget, String)>> {
+    held.iter().map(|held| Ok((&*held.target, held.target.read()?))).collect()
 }
 
-/// One place's value by itself, several with their names.
-fn text<'a>(values: impl IntoIterator<Item = (&'a dyn Place, String)>) -> String {
-    let values: Vec<(&dyn Place, String)> = values.into_iter().collect();
+/// One target's value by itself, several with their names.
+fn text<'a>(values: impl IntoIterator<Item = (&'a dyn KnobTarget, String)>) -> String {
+    let values: Vec<(&dyn KnobTarget, String)> = values.into_iter().collect();
     match &values[..] {
         [(_, value)] => value.clone(),
         _ => {
-            let named = values.iter().map(|(place, value)| format!("{}={value}", place.name()));
+            let named = values.iter().map(|(target, value)| format!("{}={value}", target.name()));
             named.collect::<Vec<String>>().join(" ")
         }
     }
@@ -362,7 +362,7 @@ mod tests {
         name: String,
     }
 
-    impl Place for Cell {
+    impl KnobTarget for Cell {
         fn name(&self) -> &str {
             &self.name
         }
@@ -388,7 +388,7 @@ mod tests {
 
     fn setting(board: &Rc<Board>, values: &[&str]) -> Setting {
         let wanted = values.iter().enumerate().map(|(index, value)| Wanted {
-            place: Box::new(Cell { board: board.clone(), index, name: format!("c{index}") }),
+            target: Box::new(Cell { board: board.clone(), index, name: format!("c{index}") }),
             value: (*value).to_owned(),
         });
         let knob = Knob::SocketBuffers { bytes: 1 };
@@ -399,7 +399,7 @@ mod tests {
     fn what_is_shown_is_of_its_own_kind() {
         for one in ALL {
             for (name, knob) in one.shown("lo") {
-                if let Err(error) = one.places(&knob, &Around::default()) {
+                if let Err(error) = one.targets(&knob, &Around::default()) {
                     assert!(error.to_string() != OTHER_KIND, "{name}");
                 }
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::Links;
 
 /// Below this the kernel switches IPv6 off on a link (RFC 8200, section 5).
@@ -24,9 +24,9 @@ struct Mtu {
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::Mtu { interface, bytes } = knob else { bail!(OTHER_KIND) };
-        places(interface, *bytes)
+        targets(interface, *bytes)
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -34,7 +34,7 @@ impl KnobKind for Kind {
     }
 }
 
-fn places(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
+fn targets(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
     let links = Links::open()?;
     links.get(interface)?;
     ensure!(
@@ -42,8 +42,9 @@ fn places(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
         "{interface} has IPv6 addresses, which the kernel takes away below {LEAST_FOR_IPV6} bytes \
          and which would not come back with the old MTU: use IPv4 for an MTU of {bytes}"
     );
-    let place = Mtu { name: format!("mtu of {interface}"), interface: interface.to_owned(), links };
-    Ok(vec![Wanted { place: Box::new(place), value: bytes.to_string() }])
+    let target =
+        Mtu { name: format!("mtu of {interface}"), interface: interface.to_owned(), links };
+    Ok(vec![Wanted { target: Box::new(target), value: bytes.to_string() }])
 }
 
 /// The link-local address does not count: it comes back by itself.
@@ -52,7 +53,7 @@ fn has_ipv6(links: &Links, interface: &str) -> Result<bool> {
     Ok(addresses.iter().any(|address| address.contains(':') && !address.starts_with("fe80:")))
 }
 
-impl Place for Mtu {
+impl KnobTarget for Mtu {
     fn name(&self) -> &str {
         &self.name
     }

@@ -13,9 +13,9 @@ use super::{Around, KnobKind, OTHER_KIND, Wanted};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::NapiBudget { packets, microseconds } = knob else { bail!(OTHER_KIND) };
-        places(&around.sysctls, *packets, *microseconds)
+        targets(&around.sysctls, *packets, *microseconds)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -27,7 +27,7 @@ impl KnobKind for Kind {
 }
 
 /// `sysctls` is `/proc/sys/net`, but for tests.
-fn places(sysctls: &Path, packets: u32, microseconds: Option<u32>) -> Result<Vec<Wanted>> {
+fn targets(sysctls: &Path, packets: u32, microseconds: Option<u32>) -> Result<Vec<Wanted>> {
     let mut wanted = vec![core_sysctl(sysctls, "netdev_budget", packets)?];
     if let Some(microseconds) = microseconds {
         wanted.push(core_sysctl(sysctls, "netdev_budget_usecs", microseconds)?);
@@ -47,14 +47,14 @@ mod tests {
         let file = |name: &str| root.path().join("core").join(name);
         std::fs::write(file("netdev_budget"), "300\n").unwrap();
         std::fs::write(file("netdev_budget_usecs"), "8000\n").unwrap();
-        assert_eq!(places(root.path(), 50, None).unwrap().len(), 1);
+        assert_eq!(targets(root.path(), 50, None).unwrap().len(), 1);
         let knob = Knob::NapiBudget { packets: 50, microseconds: Some(2000) };
-        let wanted = places(root.path(), 50, Some(2000)).unwrap();
+        let wanted = targets(root.path(), 50, Some(2000)).unwrap();
         let change = Setting { knob, wanted }.apply().unwrap();
         assert_eq!(change.after, "netdev_budget=50 netdev_budget_usecs=2000");
         assert_eq!(change.put_back().unwrap(), "netdev_budget=300 netdev_budget_usecs=8000");
         std::fs::remove_file(file("netdev_budget")).unwrap();
-        let error = places(root.path(), 50, None).err().unwrap().to_string();
+        let error = targets(root.path(), 50, None).err().unwrap().to_string();
         assert!(error.contains("first network namespace"), "{error}");
     }
 }

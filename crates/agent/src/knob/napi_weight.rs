@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use hypertare_plan::{Knob, NAPI_MODULE, NAPI_WEIGHT_FILE};
 
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::Links;
 use crate::net::ethtool::Ethtool;
 use crate::own_machine::napi_module;
@@ -27,9 +27,9 @@ const MOST: u32 = 1024;
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::NapiWeight { interface, weight } = knob else { bail!(OTHER_KIND) };
-        places(interface, *weight)
+        targets(interface, *weight)
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -40,16 +40,16 @@ impl KnobKind for Kind {
     }
 }
 
-fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
+fn targets(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
     ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
     Links::open()?.get(interface)?;
-    let place: Box<dyn Place> = match napi_module::ensure_loaded() {
+    let target: Box<dyn KnobTarget> = match napi_module::ensure_loaded() {
         Ok(()) => Box::new(Weight { interface: interface.to_owned() }),
         Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
     };
-    let value = place.read()?;
+    let value = target.read()?;
     let wanted = with_all(&value, weight);
-    Ok(vec![Wanted { place, value: wanted }])
+    Ok(vec![Wanted { target, value: wanted }])
 }
 
 /// Every weight of `8 8 by hypertare_napi` replaced.
@@ -67,7 +67,7 @@ struct Weight {
     interface: String,
 }
 
-impl Place for Weight {
+impl KnobTarget for Weight {
     fn name(&self) -> &'static str {
         "weight"
     }
@@ -114,7 +114,7 @@ impl VirtioParameter {
     }
 }
 
-impl Place for VirtioParameter {
+impl KnobTarget for VirtioParameter {
     fn name(&self) -> &'static str {
         "weight"
     }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn weights_out_of_bounds_are_refused() {
         for weight in [0, MOST + 1] {
-            assert!(places("lo", weight).err().unwrap().to_string().contains("from 1 to 1024"));
+            assert!(targets("lo", weight).err().unwrap().to_string().contains("from 1 to 1024"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::Links;
 use crate::net::ethtool::{self, Ethtool};
 
@@ -17,10 +17,10 @@ struct Offload {
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::Offload { interface, offload, on, ports } = knob else { bail!(OTHER_KIND) };
         let interfaces = if *ports { ports_of(interface)? } else { vec![interface.clone()] };
-        interfaces.iter().map(|interface| place(interface, offload, *on)).collect()
+        interfaces.iter().map(|interface| target(interface, offload, *on)).collect()
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -50,17 +50,17 @@ fn ports_of(bridge: &str) -> Result<Vec<String>> {
     Ok(ports.into_iter().map(|link| link.name).collect())
 }
 
-fn place(interface: &str, offload: &str, on: bool) -> Result<Wanted> {
-    let place = Offload {
+fn target(interface: &str, offload: &str, on: bool) -> Result<Wanted> {
+    let target = Offload {
         name: format!("{offload} of {interface}"),
         offload: offload.to_owned(),
         ethtool: Ethtool::open(interface)?,
     };
-    place.read()?;
-    Ok(Wanted { place: Box::new(place), value: text(on).to_owned() })
+    target.read()?;
+    Ok(Wanted { target: Box::new(target), value: text(on).to_owned() })
 }
 
-impl Place for Offload {
+impl KnobTarget for Offload {
     fn name(&self) -> &str {
         &self.name
     }

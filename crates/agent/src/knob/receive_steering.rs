@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::file::File;
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::sysfs::InterfaceDirectory;
 use crate::process::cpu_list;
 
@@ -22,9 +22,9 @@ struct Queue {
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::ReceiveSteering { interface, cpus } = knob else { bail!(OTHER_KIND) };
-        places(interface, cpus)
+        targets(interface, cpus)
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -35,7 +35,7 @@ impl KnobKind for Kind {
     }
 }
 
-fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
+fn targets(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
     let value = cpu_list::wanted(cpus)?;
     let directory = Arc::new(InterfaceDirectory::find(interface)?);
     let queues = queues(&directory.path().join("queues"))?;
@@ -45,7 +45,7 @@ fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
          CONFIG_RPS, or the link has none"
     );
     let wanted = queues.into_iter().map(|(name, path)| Wanted {
-        place: Box::new(Queue { file: file(name, path), _directory: directory.clone() }),
+        target: Box::new(Queue { file: file(name, path), _directory: directory.clone() }),
         value: value.clone(),
     });
     Ok(wanted.collect())
@@ -71,7 +71,7 @@ fn file(name: String, path: PathBuf) -> File {
     File { name, path, parse: cpu_list::from_mask, format: cpu_list::to_mask }
 }
 
-impl Place for Queue {
+impl KnobTarget for Queue {
     fn name(&self) -> &str {
         self.file.name()
     }
@@ -100,9 +100,9 @@ mod tests {
         let queues = queues(root.path()).unwrap();
         let names: Vec<&str> = queues.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["rx-2", "rx-10"]);
-        let place = file("rx-2".into(), queues[0].1.clone());
-        place.write("0-2").unwrap();
-        assert_eq!(std::fs::read_to_string(&place.path).unwrap(), "00000007");
-        assert_eq!(place.read().unwrap(), "0-2");
+        let target = file("rx-2".into(), queues[0].1.clone());
+        target.write("0-2").unwrap();
+        assert_eq!(std::fs::read_to_string(&target.path).unwrap(), "00000007");
+        assert_eq!(target.read().unwrap(), "0-2");
     }
 }

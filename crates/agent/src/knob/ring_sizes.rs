@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::driver_parameter::places;
+use super::driver_parameter::targets;
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::driver_parameters::{DriverParameters, RINGS};
 
@@ -11,7 +11,7 @@ use crate::net::driver_parameters::{DriverParameters, RINGS};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::RingSizes { interface, rx, tx } = knob else { bail!(OTHER_KIND) };
         let of = DriverParameters::open(&RINGS, interface)?;
         let (asked, most) = ([("rx", *rx), ("tx", *tx)], of.most()?);
@@ -23,7 +23,7 @@ impl KnobKind for Kind {
                 );
             }
         }
-        places(of, &asked)
+        targets(of, &asked)
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {

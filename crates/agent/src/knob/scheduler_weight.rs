@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;
 
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::process::cgroup::Scope;
 use crate::process::weights::Groups;
 use crate::xen::scheduler::DRIVER_DOMAIN;
@@ -26,7 +26,7 @@ pub struct Schedulers {
 /// A guest by the name that Xen's tools know it by: it ends with the run.
 struct Guest(String);
 
-impl Place for Guest {
+impl KnobTarget for Guest {
     fn name(&self) -> &'static str {
         "weight"
     }
@@ -47,7 +47,7 @@ struct Driver {
     seen: RefCell<Option<String>>,
 }
 
-impl Place for Driver {
+impl KnobTarget for Driver {
     fn name(&self) -> &'static str {
         "weight"
     }
@@ -81,7 +81,7 @@ fn parse(value: &str) -> Result<u32> {
 /// A cgroup's, in that cgroup's own scale.
 struct Group(PathBuf);
 
-impl Place for Group {
+impl KnobTarget for Group {
     fn name(&self) -> &str {
         self.0.file_name().and_then(|name| name.to_str()).unwrap_or("weight")
     }
@@ -101,9 +101,9 @@ impl Place for Group {
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::SchedulerWeight { weight, guest } = knob else { bail!(OTHER_KIND) };
-        places(*weight, guest.as_deref(), &around.schedulers)
+        targets(*weight, guest.as_deref(), &around.schedulers)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -112,18 +112,18 @@ impl KnobKind for Kind {
 }
 
 /// `guest`: nothing for the driver domain.
-fn places(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
+fn targets(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
     if let Some(groups) = &schedulers.groups {
-        let place = Box::new(Group(groups.file(guest)?));
-        return Ok(vec![Wanted { place, value: groups.value(weight)?.to_string() }]);
+        let target = Box::new(Group(groups.file(guest)?));
+        return Ok(vec![Wanted { target, value: groups.value(weight)?.to_string() }]);
     }
     if role() != Some(Role::Driver) {
         bail!("this is no driver domain of Xen, and the bench has no weights of its own");
     }
     let scope = schedulers.scope.as_ref();
-    let place: Box<dyn Place> = match guest {
+    let target: Box<dyn KnobTarget> = match guest {
         Some(guest) => Box::new(Guest(toolstack::name(scope, guest))),
         None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
     };
-    Ok(vec![Wanted { place, value: weight.to_string() }])
+    Ok(vec![Wanted { target, value: weight.to_string() }])
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;
 
 use super::file::{check_writable, sysctl};
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 
 const CORE: [&str; 4] = ["rmem_default", "rmem_max", "wmem_default", "wmem_max"];
 const TCP: [&str; 2] = ["tcp_rmem", "tcp_wmem"];
@@ -19,9 +19,9 @@ const TCP: [&str; 2] = ["tcp_rmem", "tcp_wmem"];
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::SocketBuffers { bytes } = knob else { bail!(OTHER_KIND) };
-        places(&around.sysctls, *bytes)
+        targets(&around.sysctls, *bytes)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -30,18 +30,18 @@ impl KnobKind for Kind {
 }
 
 /// `sysctls` is `/proc/sys/net`, but for tests.
-fn places(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
+fn targets(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for name in CORE {
-        let place = sysctl(sysctls.join("core").join(name), name);
-        check_writable(&place)?;
-        wanted.push(Wanted { place: Box::new(place), value: bytes.to_string() });
+        let target = sysctl(sysctls.join("core").join(name), name);
+        check_writable(&target)?;
+        wanted.push(Wanted { target: Box::new(target), value: bytes.to_string() });
     }
     for name in TCP {
-        let place = sysctl(sysctls.join("ipv4").join(name), name);
-        let value = with_default_and_max(&place.read()?, bytes)
-            .with_context(|| format!("{} is not three numbers", place.path.display()))?;
-        wanted.push(Wanted { place: Box::new(place), value });
+        let target = sysctl(sysctls.join("ipv4").join(name), name);
+        let value = with_default_and_max(&target.read()?, bytes)
+            .with_context(|| format!("{} is not three numbers", target.path.display()))?;
+        wanted.push(Wanted { target: Box::new(target), value });
     }
     Ok(wanted)
 }
@@ -76,7 +76,7 @@ mod tests {
 
     fn setting(root: &Path, bytes: u64) -> Result<Setting> {
         let knob = Knob::SocketBuffers { bytes };
-        Ok(Setting { knob, wanted: places(root, bytes)? })
+        Ok(Setting { knob, wanted: targets(root, bytes)? })
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{Around, KnobKind, OTHER_KIND, Wanted};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::Sysctls { values } = knob else { bail!(OTHER_KIND) };
         values.iter().map(|(name, value)| wanted(&around.sysctls, name, value)).collect()
     }
@@ -37,10 +37,10 @@ fn wanted(sysctls: &Path, name: &str, value: &str) -> Result<Wanted> {
     if value.bytes().any(|byte| byte.is_ascii_control()) {
         bail!("{name}: its value is one line");
     }
-    let place = sysctl(sysctls.join(below), name);
-    check_writable(&place)?;
+    let target = sysctl(sysctls.join(below), name);
+    check_writable(&target)?;
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    Ok(Wanted { place: Box::new(place), value })
+    Ok(Wanted { target: Box::new(target), value })
 }
 
 #[cfg(test)]

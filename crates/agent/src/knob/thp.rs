@@ -13,9 +13,9 @@ use super::{Around, KnobKind, OTHER_KIND, Wanted};
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::Thp { enabled, defrag, scan_sleep_ms } = knob else { bail!(OTHER_KIND) };
-        places(&around.mm, *enabled, *defrag, *scan_sleep_ms)
+        targets(&around.mm, *enabled, *defrag, *scan_sleep_ms)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -29,7 +29,7 @@ impl KnobKind for Kind {
 }
 
 /// `mm` is `/sys/kernel/mm`, but for tests.
-fn places(
+fn targets(
     mm: &Path,
     enabled: ThpEnabled,
     defrag: Option<ThpDefrag>,
@@ -42,9 +42,9 @@ fn places(
     }
     if let Some(milliseconds) = scan_sleep_ms {
         let path = directory.join("khugepaged/scan_sleep_millisecs");
-        let place = sysctl(path, "scan_sleep_millisecs");
-        check_present(&place, MISSING)?;
-        wanted.push(Wanted { place: Box::new(place), value: milliseconds.to_string() });
+        let target = sysctl(path, "scan_sleep_millisecs");
+        check_present(&target, MISSING)?;
+        wanted.push(Wanted { target: Box::new(target), value: milliseconds.to_string() });
     }
     Ok(wanted)
 }
@@ -52,9 +52,9 @@ fn places(
 const MISSING: &str = "the kernel is built without CONFIG_TRANSPARENT_HUGEPAGE";
 
 fn choice(directory: &Path, name: &str, value: &str) -> Result<Wanted> {
-    let place = File { parse: chosen, ..sysctl(directory.join(name), name) };
-    check_present(&place, MISSING)?;
-    Ok(Wanted { place: Box::new(place), value: value.to_owned() })
+    let target = File { parse: chosen, ..sysctl(directory.join(name), name) };
+    check_present(&target, MISSING)?;
+    Ok(Wanted { target: Box::new(target), value: value.to_owned() })
 }
 
 /// `always [madvise] never`
@@ -100,11 +100,11 @@ mod tests {
     fn what_is_marked_is_chosen() {
         let root = mm();
         let wanted =
-            places(root.path(), ThpEnabled::Always, Some(ThpDefrag::DeferMadvise), Some(5))
+            targets(root.path(), ThpEnabled::Always, Some(ThpDefrag::DeferMadvise), Some(5))
                 .unwrap();
-        let values: Vec<_> = wanted.iter().map(|one| one.place.read().unwrap()).collect();
+        let values: Vec<_> = wanted.iter().map(|one| one.target.read().unwrap()).collect();
         assert_eq!(values, ["madvise", "madvise", "10000"]);
-        wanted.iter().for_each(|one| one.place.write(&one.value).unwrap());
+        wanted.iter().for_each(|one| one.target.write(&one.value).unwrap());
         let file = root.path().join("transparent_hugepage/defrag");
         assert_eq!(std::fs::read_to_string(file).unwrap(), "defer+madvise");
         assert!(chosen("always never").is_err());
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_stays_and_what_is_missing_is_said() {
         let root = mm();
-        assert_eq!(places(root.path(), ThpEnabled::Never, None, None).unwrap().len(), 1);
+        assert_eq!(targets(root.path(), ThpEnabled::Never, None, None).unwrap().len(), 1);
         std::fs::remove_dir_all(root.path().join("transparent_hugepage")).unwrap();
-        let error = places(root.path(), ThpEnabled::Never, None, None).err().unwrap().to_string();
+        let error = targets(root.path(), ThpEnabled::Never, None, None).err().unwrap().to_string();
         assert!(error.contains("CONFIG_TRANSPARENT_HUGEPAGE"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::classes::{self, Classes};
 use crate::net::link::Links;
 
@@ -14,7 +14,7 @@ struct Uplink {
     wanted: Classes,
 }
 
-impl Place for Uplink {
+impl KnobTarget for Uplink {
     fn name(&self) -> &'static str {
         "traffic classes"
     }
@@ -40,7 +40,7 @@ impl Place for Uplink {
 pub struct Kind;
 
 impl KnobKind for Kind {
-    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+    fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::TrafficClasses { uplink, rate_bps, marked } = knob else { bail!(OTHER_KIND) };
         if let Some(marked) = marked {
             ensure!(marked.dscp < 64, "the mark {} is none: DSCP is 0 to 63", marked.dscp);
@@ -62,7 +62,7 @@ impl KnobKind for Kind {
             "{interface} has classes of traffic already, of which it is not known who made them"
         );
         let value = wanted.text();
-        Ok(vec![Wanted { place: Box::new(Uplink { links, interface, wanted }), value }])
+        Ok(vec![Wanted { target: Box::new(Uplink { links, interface, wanted }), value }])
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {

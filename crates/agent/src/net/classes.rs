@@ -203,7 +203,7 @@ fn parms(of: Class) -> Result<Vec<u8>> {
     let words = [
         at_once(of.rate)?,
         at_once(of.ceiling)?,
-        // A frame: what those of one priority take in turns of what is lent.
+        // A frame: what those of one priority take in turns of the rate that no class uses.
         u32::try_from(FRAME)?,
         0,
         of.priority,

@@ -2,14 +2,14 @@
 
 /// One line: an interrupt's number or short name, its counts, and the name of who handles it.
 #[derive(Debug, PartialEq)]
-pub struct Line<'a> {
+pub struct InterruptLine<'a> {
     pub id: &'a str,
     /// What the driver calls it; several, joined by commas, for a shared interrupt.
     pub label: Option<&'a str>,
     counts: Vec<u64>,
 }
 
-impl Line<'_> {
+impl InterruptLine<'_> {
     /// The interrupt's number; architecture-specific ones have none.
     pub fn number(&self) -> Option<u32> {
         self.id.parse().ok()
@@ -31,13 +31,13 @@ impl Line<'_> {
 }
 
 /// Every line of the table that can be understood.
-pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub fn lines(text: &str) -> impl Iterator<Item = InterruptLine<'_>> {
     let mut lines = text.lines();
     let cpus = columns(lines.next().unwrap_or_default()).len();
     lines.filter_map(move |line| parse_line(line, cpus))
 }
 
-fn parse_line(line: &str, cpus: usize) -> Option<Line<'_>> {
+fn parse_line(line: &str, cpus: usize) -> Option<InterruptLine<'_>> {
     let (id, mut rest) = line.split_once(':')?;
     let mut counts = Vec::with_capacity(cpus);
     while counts.len() < cpus {
@@ -48,7 +48,7 @@ fn parse_line(line: &str, cpus: usize) -> Option<Line<'_>> {
         rest = &trimmed[end..];
     }
     let id = id.trim();
-    (!counts.is_empty() && !id.is_empty()).then(|| Line { id, label: label(rest), counts })
+    (!counts.is_empty() && !id.is_empty()).then(|| InterruptLine { id, label: label(rest), counts })
 }
 
 /// What stands after the last two spaces: the kernel puts exactly these before a driver's name, and

@@ -121,7 +121,7 @@ impl End {
 }
 
 /// Each line holds where the next one is.
-fn fill(lines: &mut [Line], cycle: &Cycle) {
+fn fill(lines: &mut [CacheLine], cycle: &Cycle) {
     let base = lines.as_ptr();
     for (index, line) in lines.iter_mut().enumerate() {
         line.0[0] = base.wrapping_add(cycle.after(index as u64) as usize);
@@ -130,7 +130,7 @@ fn fill(lines: &mut [Line], cycle: &Cycle) {
 
 /// One cache line.
 #[repr(C, align(64))]
-struct Line([*const Line; LINE / 8]);
+struct CacheLine([*const CacheLine; LINE / 8]);
 
 fn read(mapping: &Mapping, end: &End, begin: u64, context: &Context) -> Result<u64> {
     let mut line = mapping.first();
@@ -153,7 +153,7 @@ fn read(mapping: &Mapping, end: &End, begin: u64, context: &Context) -> Result<u
 /// Eight reads a turn: what there is around a read takes virtual time as well, and is not the compiler's to
 /// choose.
 #[inline(never)]
-fn chase(mut line: *const Line, steps: u64) -> *const Line {
+fn chase(mut line: *const CacheLine, steps: u64) -> *const CacheLine {
     for _ in 0..steps / 8 {
         line = next(next(next(next(next(next(next(next(line))))))));
     }
@@ -164,9 +164,9 @@ fn chase(mut line: *const Line, steps: u64) -> *const Line {
 }
 
 #[inline(always)]
-fn next(line: *const Line) -> *const Line {
+fn next(line: *const CacheLine) -> *const CacheLine {
     // SAFETY: every line of the mapping holds the address of another one of it.
-    unsafe { (&raw const (*line).0).cast::<*const Line>().read_volatile() }
+    unsafe { (&raw const (*line).0).cast::<*const CacheLine>().read_volatile() }
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
             let mut mapping = Mapping::new(pages * 4096, Some(Pages::Small)).unwrap();
             fill(mapping.lines(), &Cycle::new(pages * 64));
             let mut line = mapping.first();
-            let seen: HashSet<*const Line> =
+            let seen: HashSet<*const CacheLine> =
                 (0..pages * 64).map(|_| { line = chase(line, 1); line }).collect();
             prop_assert_eq!(seen.len() as u64, pages * 64);
             prop_assert_eq!(line, mapping.first());

@@ -5,13 +5,13 @@
 //! What stands in the memory is the crate datapath's `frame_ring`. One ring takes all of it; where frames go
 //! back as well, the first half is for those to the guest and the second for those from it.
 //!
-//! - `lent`: the machine's end: the memory as a file, and that address for the guest's bridge
+//! - `memory`: the machine's end: the memory as a file, and that address for the guest's bridge
 //! - `device`: the guest's end: a PCI device whose second BAR is the memory; a source of frames, and the way back
 //!
 //! Source: Kumar Rodrigues and Sadok's vPF_RING; QEMU, docs/specs/ivshmem-spec.rst (`ivshmem-plain`).
 
 mod device;
-pub mod lent;
+pub mod memory;
 
 pub use device::{Taken, both_ways};
 

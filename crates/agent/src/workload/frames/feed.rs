@@ -9,7 +9,7 @@ use hypertare_plan::{FrameFeed, FrameVia};
 use super::{check_ring, numbered};
 use crate::net::frame_sources;
 use crate::net::frames::Opening;
-use crate::net::shared::lent;
+use crate::net::shared::memory::SharedMemory;
 use crate::values::Definition;
 use crate::workload::usage::Usage;
 use crate::workload::{Context, Outcome};
@@ -24,16 +24,16 @@ pub const VALUES: &[Definition] = &[
 
 pub fn run(spec: &FrameFeed, context: &Context) -> Result<Outcome> {
     check_ring(spec.ring)?;
-    let lent = lent::Lent::open(&spec.guest)?;
+    let guest = SharedMemory::open(&spec.guest)?;
     let mut source = frame_sources::open(&Opening {
-        interface: &lent.bridge,
+        interface: &guest.bridge,
         via: FrameVia::Packet,
         ring: spec.ring,
         frame: spec.frame,
         filter: &numbered::of_session(spec.session),
         at_once: false,
     })?;
-    let mut writer = Writer::new(Mapped::new(&lent.memory, 0, lent.bytes)?)?;
+    let mut writer = Writer::new(Mapped::new(&guest.memory, 0, guest.bytes)?)?;
     context.ready();
     let before = Usage::of_thread();
     let (mut fed, mut full, mut missed) = (0_u64, 0_u64, 0);

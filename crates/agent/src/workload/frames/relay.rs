@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::net::Links;
 use crate::net::frames::layout::{Mac, check_length};
 use crate::net::frames::{Filter, socket};
-use crate::net::shared::lent::Lent;
+use crate::net::shared::memory::SharedMemory;
 use crate::values::Definition;
 use crate::workload::usage::Usage;
 use crate::workload::{Context, Outcome};
@@ -56,24 +56,24 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_millis(40);
 
 pub fn run(spec: &FrameRelay, context: &Context) -> Result<Outcome> {
-    let lent = Lent::open(&spec.guest)?;
-    let link = Links::open()?.get(&lent.bridge)?;
+    let memory = SharedMemory::open(&spec.guest)?;
+    let link = Links::open()?.get(&memory.bridge)?;
     check_length(spec.frame, link.mtu)?;
     let socket = socket::open()?;
-    socket::listen(&socket, &link, &to(lent.address))?;
+    socket::listen(&socket, &link, &to(memory.address))?;
     let page = counters::page()?;
     let counted = File::from(page.try_clone()?);
     let parts = Parts {
-        memory: lent.memory.into(),
-        bytes: lent.bytes,
+        memory: memory.memory.into(),
+        bytes: memory.bytes,
         socket: socket.into(),
         counters: page,
-        address: lent.address,
+        address: memory.address,
         longest: spec.frame as usize,
     };
     let before = Usage::of_thread();
-    let polled = lent.polling.is_some();
-    match lent.polling {
+    let polled = memory.polling.is_some();
+    match memory.polling {
         Some(polling) => await_end(&polling, &parts, context),
         None => move_frames(parts, context),
     }

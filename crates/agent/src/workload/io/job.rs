@@ -43,14 +43,14 @@ pub enum Next {
 
 /// Blocks of one job: `count` of them from `first` on.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct BlockRange {
     pub first: u64,
     pub count: u64,
 }
 
 pub struct Job {
     number: u32,
-    part: Part,
+    blocks: BlockRange,
     block: u64,
     seed: u64,
     pattern: IoPattern,
@@ -94,7 +94,7 @@ impl Done {
 
 impl Job {
     /// The job `number`, whose blocks hold their generation 0.
-    pub fn new(spec: &Io, number: u32, part: Part) -> Result<Self> {
+    pub fn new(spec: &Io, number: u32, blocks: BlockRange) -> Result<Self> {
         let jobs = f64::from(spec.jobs);
         // Of a fixed count, the first jobs have one more where it cannot be shared evenly.
         let share = |count| {
@@ -103,12 +103,12 @@ impl Job {
         };
         let mut random = SplitMix::new(spec.seed ^ (u64::from(number) << 32));
         let cursor = match spec.pattern {
-            IoPattern::Random => random.below(part.count),
+            IoPattern::Random => random.below(blocks.count),
             IoPattern::Sequential => 0,
         };
         Ok(Job {
             number,
-            part,
+            blocks,
             block: u64::from(spec.block),
             seed: spec.seed,
             pattern: spec.pattern,
@@ -118,7 +118,7 @@ impl Job {
             left: spec.count.map_or(u64::MAX, share),
             begin_ns: 0,
             end_ns: u64::MAX,
-            generations: vec![0; usize::try_from(part.count)?],
+            generations: vec![0; usize::try_from(blocks.count)?],
             random,
             cursor,
             begun: 0,
@@ -234,11 +234,11 @@ impl Job {
     /// The next block that nothing is under way on: there are more blocks than operations at once.
     fn place(&mut self) -> u64 {
         if self.pattern == IoPattern::Random {
-            self.cursor = self.random.below(self.part.count);
+            self.cursor = self.random.below(self.blocks.count);
         }
         loop {
-            let number = self.part.first + self.cursor;
-            self.cursor = (self.cursor + 1) % self.part.count;
+            let number = self.blocks.first + self.cursor;
+            self.cursor = (self.cursor + 1) % self.blocks.count;
             if self.generations[self.index(number)] & BUSY == 0 {
                 return number;
             }
@@ -246,8 +246,8 @@ impl Job {
     }
 
     fn index(&self, number: u64) -> usize {
-        // Of this part, whose blocks are in memory one by one.
-        (number - self.part.first) as usize
+        // Of these blocks, which are in memory one by one.
+        (number - self.blocks.first) as usize
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn job(spec: &Io) -> Job {
-        let mut job = Job::new(spec, 0, Part { first: 8, count: 8 }).unwrap();
+        let mut job = Job::new(spec, 0, BlockRange { first: 8, count: 8 }).unwrap();
         job.begin(1000, SECOND);
         job
     }

@@ -30,7 +30,7 @@ use super::{Context, Outcome, WorkloadKind};
 use crate::boot_contract::DISK_VARIABLE;
 use crate::values::Definition;
 use buffers::Buffers;
-use job::{Done, Job, Part};
+use job::{BlockRange, Done, Job};
 use ring::Ring;
 
 /// Bytes that are written at once before the time that counts, at most.
@@ -200,14 +200,14 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
 }
 
 /// The blocks of each job, by its number: the first ones have one more where they cannot be shared evenly.
-fn parts(spec: &Io) -> impl Iterator<Item = (u32, Part)> {
+fn parts(spec: &Io) -> impl Iterator<Item = (u32, BlockRange)> {
     let block = u64::from(spec.block);
     let (begin, blocks) = (spec.start / block, spec.span / block);
     let jobs = u64::from(spec.jobs);
     (0..spec.jobs).map(move |number| {
         let before = |number: u64| blocks / jobs * number + number.min(blocks % jobs);
         let first = before(number.into());
-        (number, Part { first: begin + first, count: before(u64::from(number) + 1) - first })
+        (number, BlockRange { first: begin + first, count: before(u64::from(number) + 1) - first })
     })
 }
 

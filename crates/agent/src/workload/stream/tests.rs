@@ -57,10 +57,10 @@ impl Log {
     }
 
     fn warns(&self, sentence: &str) -> bool {
-        let warns = |record| {
-            matches!(record, Record::Log { level: Level::Warning, text, .. } if text.contains(sentence))
-        };
-        self.records().into_iter().any(warns)
+        self.records().iter().any(|record| match record {
+            Record::Log { level, text, .. } => *level == Level::Warning && text.contains(sentence),
+            _ => false,
+        })
     }
 
     /// Waits until the intervals reported so far have more than `least` of a value together.

@@ -6,7 +6,7 @@ use std::io;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use hypertare_plan::{HUGE_PAGE, Pages};
 
-use super::Line;
+use super::CacheLine;
 
 const SMALL: u64 = 4096;
 /// No machine has more.
@@ -18,7 +18,7 @@ pub struct Mapping {
     /// What was mapped: more than is used, with memory that may not be touched on both sides, so that
     /// it begins at a bound of 2 MB and the kernel keeps no account of it together with other memory.
     mapped: (*mut libc::c_void, usize),
-    begin: *mut Line,
+    begin: *mut CacheLine,
     bytes: u64,
 }
 
@@ -82,13 +82,13 @@ impl Mapping {
         }
     }
 
-    pub fn lines(&mut self) -> &mut [Line] {
-        let lines = self.bytes as usize / size_of::<Line>();
+    pub fn lines(&mut self) -> &mut [CacheLine] {
+        let lines = self.bytes as usize / size_of::<CacheLine>();
         // SAFETY: the mapping is this long, writable, aligned to a page, zero at first, and borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.begin, lines) }
     }
 
-    pub fn first(&self) -> *const Line {
+    pub fn first(&self) -> *const CacheLine {
         self.begin
     }
 

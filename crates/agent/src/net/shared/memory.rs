@@ -25,7 +25,7 @@ use crate::process::namespaces::scratch;
 const DIRECTORY: &str = "rings";
 
 /// Memory that a guest has in common with its machine; given up when dropped.
-pub struct Lent(Files);
+pub struct SharedMemory(Files);
 
 struct Files {
     memory: PathBuf,
@@ -57,7 +57,7 @@ impl Files {
     }
 }
 
-impl Lent {
+impl SharedMemory {
     /// Makes it, for a VMM that is another user.
     pub fn make(guest: &str, bytes: u64, bridge: &str, address: Mac) -> Result<(Self, File)> {
         let files = Files::of(guest)?;
@@ -71,7 +71,7 @@ impl Lent {
             std::io::Result::Ok(file)
         };
         let file = make().with_context(|| format!("memory that is shared with {guest}"))?;
-        Ok((Lent(files), file))
+        Ok((SharedMemory(files), file))
     }
 
     /// Where who polls for the guest takes relays.
@@ -113,7 +113,7 @@ pub fn listen_beside(bridge: &Link, mac: Mac) -> Result<()> {
         .with_context(|| format!("giving the bridge {} an address more", bridge.name))
 }
 
-impl Drop for Lent {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0.memory);
         let _ = fs::remove_file(&self.0.bridge);
