@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use agent::vmm::boot::await_hello;
 use agent::vmm::guest_command_line::{model, wants_vnet_header};
 use agent::vmm::port::{Port, Way};
-use agent::vmm::qemu::{Quit, Vmm};
+use agent::vmm::qemu::Qemu;
 use agent::vmm::spec::Spec;
+use agent::vmm::{Quit, Vmm};
 use anyhow::Result;
 use hypertare_plan::{
     Accelerator, Guest, GuestSettings, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node,
@@ -65,12 +66,12 @@ fn node(name: &str, guest: &Guest, interfaces: Vec<Interface>) -> Node {
     }
 }
 
-fn start(name: &str, guest: &Guest) -> Result<Vmm> {
+fn start(name: &str, guest: &Guest) -> Result<Qemu> {
     let node = node(name, guest, vec![]);
-    Vmm::start(Spec::of(&node, guest))
+    Qemu::start(Spec::of(&node, guest))
 }
 
-fn boot(name: &str, guest: &Guest) -> (Vmm, Hello) {
+fn boot(name: &str, guest: &Guest) -> (Qemu, Hello) {
     let mut vmm = start(name, guest).unwrap();
     match await_hello(&mut vmm, LIMIT) {
         Ok(hello) => (vmm, hello),
@@ -79,7 +80,7 @@ fn boot(name: &str, guest: &Guest) -> (Vmm, Hello) {
 }
 
 /// What `failure` says, once it says something.
-fn failure(vmm: &mut Vmm) -> String {
+fn failure(vmm: &mut Qemu) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {
         if let Some(failure) = vmm.failure() {
@@ -221,7 +222,7 @@ fn a_killed_vmm_is_noticed() {
 #[test]
 #[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn a_stopped_vmm_is_killed() {
-    let (vmm, _) = boot("stopped", &guest(&[]));
+    let (mut vmm, _) = boot("stopped", &guest(&[]));
     let pid = vmm.pid();
     kill_process(pid, Signal::STOP).unwrap();
     assert_eq!(vmm.quit().unwrap(), Quit::Killed);
@@ -262,7 +263,7 @@ fn missing_files_are_named_before_anything_starts() {
 #[test]
 #[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn a_talkative_guest_boots_and_only_its_last_words_are_kept() {
-    let (vmm, _) = boot("talks", &guest(&["loglevel=8", "initcall_debug"]));
+    let (mut vmm, _) = boot("talks", &guest(&["loglevel=8", "initcall_debug"]));
     assert_eq!(vmm.console_tail().len(), MAX_CONSOLE_LINES);
     vmm.quit().unwrap();
 }
@@ -271,7 +272,7 @@ fn a_talkative_guest_boots_and_only_its_last_words_are_kept() {
 #[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn several_archives_become_one() {
     let archive = path("HYPERTARE_INITRAMFS");
-    let (vmm, _) =
+    let (mut vmm, _) =
         boot("several", &Guest { initramfs: vec![archive.clone(), archive], ..guest(&[]) });
     vmm.quit().unwrap();
 }
@@ -368,7 +369,7 @@ fn boot_with_every_nic() {
     let way = |interface| Way::Qemu { taps: vec![open_tap(interface)] };
     let ports = node.interfaces.iter().map(|interface| Port { interface, way: way(interface) });
     let spec = Spec { ports: ports.collect(), ..Spec::of(&node, &guest) };
-    let mut vmm = Vmm::start(spec).unwrap();
+    let mut vmm = Qemu::start(spec).unwrap();
     let hello = await_hello(&mut vmm, LIMIT);
     // Each driver names itself or the address of what it drives; virtio_net says nothing.
     let printed = vmm.console_tail().join("\n");
@@ -435,7 +436,7 @@ fn a_vmm_does_not_outlive_a_killed_agent() {
 #[test]
 #[ignore = "boots guests: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn a_guest_s_qemu_may_do_nothing_beyond_its_descriptors() {
-    let (vmm, _) = boot("confined", &guest(&[]));
+    let (mut vmm, _) = boot("confined", &guest(&[]));
     assert_confined(vmm.pid(), 0);
     assert!(vmm.missing_walls().is_empty(), "{:?}", vmm.missing_walls());
     // From outside it is still seen and bound.
@@ -451,7 +452,7 @@ fn with_a_share_qemu_may_read_and_search_and_nothing_else() {
     let guest = guest(&[]);
     let node = node("shares", &guest, vec![]);
     let share = Some(Path::new("/"));
-    let mut vmm = Vmm::start(Spec { share, ..Spec::of(&node, &guest) }).unwrap();
+    let mut vmm = Qemu::start(Spec { share, ..Spec::of(&node, &guest) }).unwrap();
     await_hello(&mut vmm, LIMIT).unwrap();
     // CAP_DAC_READ_SEARCH
     assert_confined(vmm.pid(), if is_root() { 1 << 2 } else { 0 });
@@ -469,7 +470,7 @@ fn kernel_and_archive_may_be_files_that_only_their_owner_reads() {
         fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
         place
     });
-    let (vmm, _) = boot("closed", &Guest { kernel, initramfs: vec![archive], ..guest(&[]) });
+    let (mut vmm, _) = boot("closed", &Guest { kernel, initramfs: vec![archive], ..guest(&[]) });
     vmm.quit().unwrap();
 }
 

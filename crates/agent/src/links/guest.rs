@@ -22,16 +22,15 @@ use crate::process::cgroup::Cgroup;
 use crate::process::cpus;
 use crate::process::weights::Groups;
 use crate::vmm::guest_command_line::model;
-use crate::vmm::paging;
-use crate::vmm::qemu::Vmm;
 use crate::vmm::shared_files::SharedFiles;
+use crate::vmm::{self, Vmm, paging};
 
 pub use crate::vmm::port::{Port, Way};
 pub use crate::vmm::spec::Spec;
 
 /// A guest.
 pub struct GuestLink {
-    vmm: Option<Vmm>,
+    vmm: Option<Box<dyn Vmm>>,
     orders: Orders,
     name: String,
     cpus: Vec<u32>,
@@ -109,7 +108,7 @@ impl Datapath {
     }
 
     /// Takes notice of its end as long as the guest is there, and counts for it.
-    fn follow(&mut self, vmm: &Vmm, cgroup: Option<&Cgroup>) -> Result<()> {
+    fn follow(&mut self, vmm: &dyn Vmm, cgroup: Option<&Cgroup>) -> Result<()> {
         if let (true, Some(cgroup)) = (self.is_its_own, cgroup) {
             cgroup.add(self.pid())?;
         }
@@ -139,7 +138,7 @@ impl GuestLink {
     /// Starts a guest's VMM. With it comes what a person should know of how it was done.
     pub fn start(spec: Spec, mut held: Held, inbox: Inbox) -> Result<(Self, Vec<String>)> {
         let (node, moved_by) = (spec.node, moved_by(&spec));
-        let vmm = Vmm::start(spec)?;
+        let vmm = vmm::start(spec)?;
         let warnings = vmm.missing_walls().to_vec();
         if let Some(cgroup) = &held.cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
@@ -151,7 +150,7 @@ impl GuestLink {
             cgroup.add(pid)?;
         }
         if let Some(datapath) = &mut held.datapath {
-            datapath.follow(&vmm, held.cgroup.as_ref())?;
+            datapath.follow(&*vmm, held.cgroup.as_ref())?;
         }
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = Orders::new(vmm.channel().try_clone()?);
@@ -226,7 +225,7 @@ impl NodeLink for GuestLink {
     }
 
     fn console(&mut self) -> Vec<String> {
-        self.vmm.as_ref().map_or_else(|| self.last_words.clone(), Vmm::console_tail)
+        self.vmm.as_ref().map_or_else(|| self.last_words.clone(), |vmm| vmm.console_tail())
     }
 
     fn pid(&self) -> Option<i32> {

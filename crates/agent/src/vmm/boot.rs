@@ -15,8 +15,8 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::qemu::Vmm;
 use super::spec::Spec;
+use super::{Vmm, start};
 use super::{jail, paging};
 use crate::emit::Emitter;
 use crate::units::parse_size;
@@ -112,10 +112,10 @@ pub fn boot(options: &Boot) -> Result<(Hello, NodeReady)> {
     // Asked once, and no part of a boot.
     jail::has_sandbox();
     let begin = Instant::now();
-    let mut vmm = Vmm::start(Spec::of(&node, &guest))?;
-    let hello = match await_hello(&mut vmm, Duration::from_secs_f64(options.limit)) {
+    let mut vmm = start(Spec::of(&node, &guest))?;
+    let hello = match await_hello(&mut *vmm, Duration::from_secs_f64(options.limit)) {
         Ok(hello) => hello,
-        Err(error) => bail!("{error:#}{}", last_lines(&vmm)),
+        Err(error) => bail!("{error:#}{}", last_lines(&*vmm)),
     };
     let start_s = begin.elapsed().as_secs_f64();
     let state = vmm.describe()?;
@@ -184,7 +184,7 @@ fn describe(options: &Boot) -> (Node, Guest) {
 }
 
 /// Waits for the first record of a guest's agent, at most for `limit`.
-pub fn await_hello(vmm: &mut Vmm, limit: Duration) -> Result<Hello> {
+pub fn await_hello(vmm: &mut dyn Vmm, limit: Duration) -> Result<Hello> {
     let deadline = Instant::now() + limit;
     let mut channel = vmm.channel().try_clone()?;
     let mut line = Vec::new();
@@ -242,7 +242,7 @@ fn parse_hello(line: &[u8]) -> Result<Hello> {
     }
 }
 
-fn end(mut vmm: Vmm) -> Result<()> {
+fn end(mut vmm: Box<dyn Vmm>) -> Result<()> {
     let order = NumberedOrder { number: 1, order: Order::End };
     let line = order.to_line()?;
     // A guest that does not take it is ended anyhow.
@@ -252,7 +252,7 @@ fn end(mut vmm: Vmm) -> Result<()> {
     Ok(())
 }
 
-fn last_lines(vmm: &Vmm) -> String {
+fn last_lines(vmm: &dyn Vmm) -> String {
     let lines = vmm.console_tail();
     match lines.is_empty() {
         true => "\nThe guest printed nothing.".into(),

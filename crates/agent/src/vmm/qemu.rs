@@ -33,6 +33,7 @@ use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
 use super::qmp::{Ending, Qmp};
 use super::spec::Spec;
+use super::{Quit, Vmm, VmmState};
 use crate::process::cpus;
 
 /// Lines kept of QEMU's own messages.
@@ -47,30 +48,8 @@ const READER_LIMIT: Duration = Duration::from_secs(2);
 /// From the end of QEMU's connections to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// What the VMM reports about itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VmmState {
-    /// In use, whatever was asked for.
-    pub accelerator: Accelerator,
-    pub version: String,
-    /// Threads of the virtual CPUs, in the order of the CPUs.
-    pub cpu_threads: Vec<i32>,
-    pub argv: Vec<String>,
-}
-
-/// How a VM was brought to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quit {
-    /// The guest powered off, or had ended before.
-    PoweredOff,
-    /// QEMU ended when asked to; the guest did not.
-    Asked,
-    /// Nothing else helped.
-    Killed,
-}
-
 /// A running QEMU. Dropped, it is killed.
-pub struct Vmm {
+pub struct Qemu {
     child: Child,
     pidfd: OwnedFd,
     argv: Vec<String>,
@@ -90,9 +69,9 @@ struct Printed {
     whole: bool,
 }
 
-impl Vmm {
+impl Qemu {
     /// Starts QEMU and returns at once: whether the guest boots is seen on its channel.
-    pub fn start(spec: Spec) -> Result<Vmm> {
+    pub fn start(spec: Spec) -> Result<Qemu> {
         check_files(&spec)?;
         check_memory(spec.guest)?;
         let jail = Jail::new(spec.guest.accelerator, spec.share.is_some())?;
@@ -132,32 +111,28 @@ impl Vmm {
         let (child, pidfd, printed) = spawn_watched(command, inherited)?;
         let (memory, pages) = (spec.guest.memory, spec.guest.settings.pages);
         let ended = None;
-        Ok(Vmm { child, pidfd, argv, missing, memory, pages, channel, qmp, printed, ended })
+        Ok(Qemu { child, pidfd, argv, missing, memory, pages, channel, qmp, printed, ended })
     }
+}
 
-    /// The control channel: orders in, records out. It ends when QEMU does; while the guest's agent
-    /// is not there, orders wait.
-    pub fn channel(&self) -> &UnixStream {
+impl Vmm for Qemu {
+    fn channel(&self) -> &UnixStream {
         &self.channel
     }
 
-    /// What should keep a guest that broke out of QEMU from this host, and is not there.
-    pub fn missing_walls(&self) -> &[String] {
+    fn missing_walls(&self) -> &[String] {
         &self.missing
     }
 
-    /// Readable once QEMU's process has ended.
-    pub fn handle(&self) -> Result<OwnedFd> {
+    fn handle(&self) -> Result<OwnedFd> {
         Ok(self.pidfd.try_clone()?)
     }
 
-    /// QEMU's process.
-    pub fn pid(&self) -> Pid {
+    fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Asks QEMU what it is and does.
-    pub fn describe(&mut self) -> Result<VmmState> {
+    fn describe(&mut self) -> Result<VmmState> {
         let version = self.qmp.version()?;
         let kvm = self.qmp.kvm_enabled()?;
         Ok(VmmState {
@@ -168,12 +143,7 @@ impl Vmm {
         })
     }
 
-    /// How the machine maps the guest's memory, as far as the guest has used it; nothing where that
-    /// cannot be seen.
-    ///
-    /// # Errors
-    /// It is not mapped as was asked for, or that cannot be seen.
-    pub fn backing(&self) -> Result<Option<Backing>> {
+    fn backing(&self) -> Result<Option<Backing>> {
         let found = backing::read(self.pid().as_raw_nonzero().get(), self.memory);
         match self.pages {
             None => Ok(found.ok()),
@@ -185,8 +155,7 @@ impl Vmm {
         }
     }
 
-    /// Binds the threads of the virtual CPUs to CPUs of the machine, one to one. No CPUs: no bond.
-    pub fn pin(&mut self, cpus: &[u32]) -> Result<()> {
+    fn pin(&mut self, cpus: &[u32]) -> Result<()> {
         if cpus.is_empty() {
             return Ok(());
         }
@@ -200,8 +169,7 @@ impl Vmm {
         Ok(())
     }
 
-    /// Saves the state of the guest, which goes on until that is done and stands still then.
-    pub fn save(&mut self, limit: Duration) -> Result<File> {
+    fn save(&mut self, limit: Duration) -> Result<File> {
         let state = memfd_create("state", MemfdFlags::CLOEXEC)?;
         self.qmp.save(state.as_fd(), limit)?;
         let mut state = File::from(state);
@@ -210,14 +178,11 @@ impl Vmm {
         Ok(state)
     }
 
-    /// The last lines that the guest printed, safe to show.
-    pub fn console_tail(&self) -> Vec<String> {
+    fn console_tail(&self) -> Vec<String> {
         self.printed().console.lines()
     }
 
-    /// Why the VM does not run any more, or must be taken for dead; `None` while it runs. To be
-    /// asked when the channel ends, and now and then while waiting.
-    pub fn failure(&mut self) -> Option<String> {
+    fn failure(&mut self) -> Option<String> {
         if self.channel_has_ended() {
             self.wait(EXIT_LIMIT);
         }
@@ -227,10 +192,7 @@ impl Vmm {
         }
     }
 
-    /// Ends the VM: first by closing the channel, upon which its agent powers off, then by asking
-    /// QEMU, then by force. Takes at most about 4 s. Where an orderly end matters, `Order::End`
-    /// goes before.
-    pub fn quit(mut self) -> Result<Quit> {
+    fn quit(&mut self) -> Result<Quit> {
         // Both fail only when the other end has gone already.
         let _ = self.channel.shutdown(Shutdown::Both);
         if self.wait(POWER_OFF_LIMIT) {
@@ -244,11 +206,12 @@ impl Vmm {
         Ok(Quit::Killed)
     }
 
-    /// Waits until QEMU has ended by itself, and returns whether it did.
-    pub fn await_end(&mut self, limit: Duration) -> bool {
+    fn await_end(&mut self, limit: Duration) -> bool {
         self.wait(limit)
     }
+}
 
+impl Qemu {
     fn kill(&mut self) -> Result<()> {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
         if !self.wait(KILL_LIMIT) {
@@ -326,7 +289,7 @@ impl Vmm {
     }
 }
 
-impl Drop for Vmm {
+impl Drop for Qemu {
     fn drop(&mut self) {
         if self.status().is_none() {
             let _ = self.kill();
