@@ -61,6 +61,18 @@ def test_both_ends_of_a_long_file_are_heard() -> None:
 
 
 @pytest.mark.usefixtures("there")
+def test_another_host_key_is_said_and_not_accepted() -> None:
+    ssh_says = """
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+Host key verification failed.
+"""
+    with pytest.raises(MachineError) as refused:
+        asked(REACH, f"echo '{ssh_says}' >&2; exit 255", b"", 60)
+    assert refused.value.what == "ssh lab2: its host key is not the one that is known."
+    assert refused.value.do is not None and "ssh-keygen -R HOST" in refused.value.do
+
+
+@pytest.mark.usefixtures("there")
 @pytest.mark.parametrize("to", ["", " >&2"])
 def test_whoever_says_too_much_is_not_listened_to(to: str) -> None:
     with pytest.raises(MachineError, match="says more than the 65536 bytes"):

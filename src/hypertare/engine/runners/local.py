@@ -128,20 +128,34 @@ def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str
 
     Returns:
         By the address of each that of whom it speaks with, where they speak.
+
+    Raises:
+        MachineError: some cannot be weighed; it names them all.
     """
     cpus = max(study.levels("sut.cpus"))
     machines, peers = GivenMachines(paths.agent_binary()), dict[str, str]()
     peer = study.given.get(PEER)
     asked = list(study.given_at_work.values())
+    failed: list[MachineError] = []
     for machine in (*asked, *filter(None, [peer])):
-        was_off = _is_started(machine, notify)
-        notify(f"looking at {' '.join(machine.words)}")
-        # One that is sent nothing may be reached by an address that is not its own.
-        looked_at = machine if study.needs_network else machine.model_copy(update={"address": None})
-        least = 1 if machine is peer else cpus
-        found = _look(machines, looked_at, least, _BOOT_S if was_off else 0.0)
+        if failed and machine.start:
+            # Nothing is started for a run that does not begin.
+            continue
+        try:
+            was_off = _is_started(machine, notify)
+            notify(f"looking at {' '.join(machine.words)}")
+            # One that is sent nothing may be reached by an address that is not its own.
+            unsent = machine.model_copy(update={"address": None})
+            looked_at = machine if study.needs_network else unsent
+            least = 1 if machine is peer else cpus
+            found = _look(machines, looked_at, least, _BOOT_S if was_off else 0.0)
+        except MachineError as error:
+            failed.append(error)
+            continue
         if found is not None:
             notify(found)
+    if failed:
+        raise failed[0] if len(failed) == 1 else MachineError("\n".join(map(str, failed)))
     for machine in asked if study.needs_network else ():
         assert machine.address is not None
         to = peer.address if peer is not None else None
