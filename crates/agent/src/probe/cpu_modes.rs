@@ -276,8 +276,11 @@ pub(crate) mod tests {
         let is = |name: &str, count: f64| assert_eq!(values[name], count, "{name}");
         is("guest_user", 1.0);
         is("guest_kernel", 2.0);
-        ["vcpu_user", "vcpu_kernel", "vmm_user", "vmm_kernel", "other_user", "other_kernel"]
-            .map(|name| is(name, 1.0));
+        for name in
+            ["vcpu_user", "vcpu_kernel", "vmm_user", "vmm_kernel", "other_user", "other_kernel"]
+        {
+            is(name, 1.0);
+        }
         assert_eq!(values.values().sum::<f64>(), samples().len() as f64);
     }
 
