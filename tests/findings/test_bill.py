@@ -139,3 +139,36 @@ def test_without_items_or_a_baseline_there_is_no_bill() -> None:
     assert list(bills(of_nothing, ASKED, RTT, RULES)) == []
     guests = [one for one in boot(1, 2.0, 139.0, 250.0) if one.planned.platform == "guest"]
     assert list(bills(guests, ASKED, RTT, RULES)) == []
+
+
+WHOLE = BillSettings.model_validate(
+    {
+        "workload": "rtt",
+        "response": "run",
+        "whole": True,
+        "instructions": True,
+        "rest": "other threads",
+        "items": [
+            {"name": "program", "of": ["program"]},
+            {"name": "exits", "of": ["vcpu"], "times": 2, "platforms": ["guest"]},
+        ],
+    }
+)
+RUN = Response("run", "s (virtual)", "lower", "time that tasks ran", "mean")
+
+
+def test_a_bill_of_all_that_there_is_has_the_baseline_too_and_can_be_in_instructions() -> None:
+    trials = [
+        trial(1, "native", "rtt", {"run": 8e-6, "program": 8e-6, "vcpu": 1.0}),
+        trial(1, "guest", "rtt", {"run": 80e-6, "program": 8e-6, "vcpu": 16e-6}),
+        trial(1, "container", "rtt", {"run": 9e-6}),
+    ]
+    native, guest = bills(trials, WHOLE, RUN, RULES, instruction_s=8e-9)
+    assert (native.platform, native.baseline, guest.baseline) == ("native", None, None)
+    assert native.unit == guest.unit == "instructions (virtual)"
+    # An instruction takes 8 ns: 1,000 of 1,000; 1,000 and twice 2,000 of 10,000.
+    assert [item.name for item in native.items] == ["program"]
+    found = [guest.cost, *(item.amount for item in guest.items), guest.unexplained]
+    assert [of(one) / 1e6 for one in found] == pytest.approx([10_000, 1_000, 4_000, 5_000])
+    assert guest.rest == "other threads" and items(guest)["exits"].count == pytest.approx(4_000)
+    assert native.unexplained is not None and native.unexplained.estimate == 0.0

@@ -159,6 +159,17 @@ _PROBES: dict[str, dict[str, float]] = {
     "memory": {"thp_fault_alloc": 4.0, "khugepaged_s": 0.01, "ksm_saved_bytes_level": 4096.0},
     "vmm_memory": {"rss_bytes_level": 2e8, "pss_bytes_level": 1e8, "hugetlb_bytes_level": 0.0},
     "datapath": {"kicks": 900.0, "calls": 800.0, "empty_polls": 40.0, "full": 0.0},
+    "cpu_modes": {
+        "guest_user": 30.0,
+        "guest_kernel": 200.0,
+        "vcpu_user": 0.0,
+        "vcpu_kernel": 90.0,
+        "vmm_user": 100.0,
+        "vmm_kernel": 250.0,
+        "other_user": 12.0,
+        "other_kernel": 30.0,
+    },
+    "schedstat": {"run_s": 1.1, "wait_s": 0.2, "timeslices": 900.0},
     "hardware": {
         "cycles": 1e9,
         "instructions": 2e9,

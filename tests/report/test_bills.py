@@ -54,3 +54,33 @@ def test_figures_by_hand(summary: Summary) -> None:
         ("", "walks", "not counted", ""),
         ("", "unexplained", "−8 µs (−73 to 57)", "−3 %"),
     ]
+
+
+def test_a_bill_of_all_that_there_is_stands_beside_nothing(summary: Summary) -> None:
+    bill = Bill(
+        cell={"workload": "read"},
+        platform="guest",
+        baseline=None,
+        response="run_per_operation",
+        unit="instructions (virtual)",
+        n=4,
+        cost=Amount(estimate=90_000, low=None, high=None),
+        items=(
+            BillItem(
+                name="the program",
+                count=3_000,
+                price=None,
+                amount=Amount(estimate=3_000, low=None, high=None),
+            ),
+        ),
+        rest="other threads",
+        unexplained=Amount(estimate=87_000, low=None, high=None),
+    )
+    other = bill.model_copy(update={"cell": {"workload": "write"}})
+    virtual = {"bills": (bill, other), "clock": "virtual"}
+    table = bills.table(summary.model_copy(update=virtual))
+    assert [row.cells[:2] for row in table.rows] == [
+        *(("guest read", "run per operation"), ("", "the program"), ("", "other threads")),
+        *(("guest write", "run per operation"), ("", "the program"), ("", "other threads")),
+    ]
+    assert table.rows[0].cells[2] == "90,000 instructions"

@@ -484,6 +484,23 @@ def test_a_bill_names_what_is_there(right: str, wrong: str, said: str) -> None:
     assert said in complaint(GOOD + BILL.replace(right, wrong))
 
 
+def test_a_study_has_one_bill_or_several() -> None:
+    several = BILL.replace("[bill]", "[[bill]]")
+    assert len(file(GOOD + BILL).study().bill) == 1
+    assert len(file(GOOD + several + several).study().bill) == 2
+    wrong = several.replace('"goodput"', '"godput"')
+    assert "udp has no response 'godput'" in complaint(GOOD + several + wrong)
+
+
+def test_a_time_is_a_number_of_instructions_in_virtual_time_alone() -> None:
+    asked = BILL + "instructions = true\n"
+    assert "'instructions' is for virtual time" in complaint(GOOD + asked)
+    virtual = GOOD.replace('name = "probe"', 'name = "probe"\nmachine = "emulated"')
+    file(virtual + asked).study()
+    walks = asked + '[emulated]\nwalks = "nehalem"\n'
+    assert "page walks take some of it" in complaint(virtual + walks)
+
+
 EFFECTS = """
 [effects]
 responses = ["goodput"]

@@ -296,3 +296,92 @@ def test_exits_are_counted_by_what_they_are_for() -> None:
     assert amds["exits_per_operation"] == 2.4 and amds["halts_per_operation"] == 1.02
     assert amds["kicks_per_operation"] == 1.01
     assert "kicks_per_operation" not in reported({"exits_ept_misconfig": 101.0})
+
+
+def reported(node: str, probe: str, values: dict[str, float]) -> ProbeValues:
+    return ProbeValues(
+        node=node,
+        trial=1,
+        phase=PHASE,
+        probe=probe,  # type: ignore[arg-type]
+        elapsed_s=1.0,
+        values=values,
+    )
+
+
+MODES = {
+    **dict.fromkeys(("guest_user", "vcpu_user", "vmm_user", "vmm_kernel"), 0.0),
+    **dict.fromkeys(("guest_kernel", "vcpu_kernel"), 0.0),
+    "other_user": 30.0,
+    "other_kernel": 70.0,
+}
+WORKED = TaskResult(
+    node="guest1",
+    trial=1,
+    phase=PHASE,
+    task="io",
+    values={"operations": 1000.0, "user_s": 0.5, "system_s": 0.4},
+    purpose=plan.Purpose(role="io"),
+)
+
+
+def test_layers_are_exact_times_split_by_samples() -> None:
+    run = reported("host", "schedstat", {"run_s": 1.0})
+    native = Phase.of([WORKED, run, reported("host", "cpu_modes", MODES)])
+    assert known(IO.measure_machine(native, 1.5)) == pytest.approx(
+        {
+            "cpu_per_operation": 1.5e-3,
+            "run_per_operation": 1e-3,
+            "program_per_operation": 0.27e-3,
+            "system_per_operation": 0.63e-3,
+        }
+    )
+    counted = {
+        "guest_user": 5,
+        "guest_kernel": 25,
+        "vcpu_kernel": 20,
+        "vmm_user": 1,
+        "vmm_kernel": 3,
+    }
+    modes = reported("host", "cpu_modes", MODES | counted)
+    outside = reported("guest1", "outside", {"vcpu_s": 0.5, "vmm_s": 0.4})
+    found = known(IO.measure_machine(Phase.of([WORKED, run, outside, modes]), 1.5))
+    layers = {name.removesuffix("_per_operation"): 1000 * s for name, s in found.items()}
+    assert layers == pytest.approx(
+        {
+            "cpu": 1.5,
+            "run": 1.0,
+            "program": 0.05,
+            "system": 0.25,
+            "vcpu_user": 0.0,
+            "vcpu_system": 0.2,
+            "vmm_user": 0.1,
+            "vmm_system": 0.3,
+        }
+    )
+
+
+def test_a_guest_without_kvm_has_no_layers() -> None:
+    """Its code is QEMU's, and no sample says which part of that is the program."""
+    outside = reported("guest1", "outside", {"vcpu_s": 0.5, "vmm_s": 0.4})
+    modes = reported("host", "cpu_modes", MODES)
+    found = known(IO.measure_machine(Phase.of([WORKED, outside, modes]), 1.5))
+    assert set(found) == {"cpu_per_operation"}
+
+
+def test_a_medium_takes_time_where_it_is_a_device() -> None:
+    keys = 'span = "1M"'
+    slow = study(keys, 'disk_latency = "100us"', "emulated", '["native"]')
+    (plot, *_) = make(slow.study(), 1).plots
+    on = planner.MachineResources((0,), "kvm", {}, {}, chance=planner.Chance(1))
+    cells = {variant.node: slow.cell(variant.levels) for variant in plot.variants}
+    bench = planner.make_bench(slow.study(), plot, cells, on)
+    assert [node.disk.latency_ns for node in bench.nodes if node.disk] == [100_000]
+    for machine, sut in (
+        ("local", 'disk_latency = "100us"'),
+        ("emulated", 'disk_latency = "100us"\nfiles = "9p"'),
+    ):
+        with pytest.raises(InputError, match=r"sut\.disk_latency is 0.0001 s"):
+            study(sut=sut, machine=machine).study()
+    with pytest.raises(InputError, match="disk_latency"):
+        study(sut='disk_latency = "2s"', machine="emulated").study()

@@ -118,6 +118,10 @@ pub struct Disk {
     /// Only an experiment's own machine has such a medium.
     #[serde(default)]
     pub write_cache: bool,
+    /// How long its medium takes for an operation, beside what the processor does for it. Only an experiment's own
+    /// machine has such a medium.
+    #[serde(default)]
+    pub latency_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -38,6 +38,9 @@ pub enum Probe {
     /// CPU time of the node's VMM (and of its vhost threads) as its machine sees it. For a container:
     /// of its cgroup. Under Xen: of the domain, also the driver domain's of the node `host`.
     Outside,
+    /// In which mode the machine's CPUs worked, and for whom: samples of guests' code, of their virtual CPUs'
+    /// threads, of their VMMs' other threads, and of all else. Taking one takes time.
+    CpuModes,
     /// Packets per poll by interface, counted by the kernel's own tracepoint napi:napi_poll; the
     /// interrupts of those interfaces; CPU time of ksoftirqd.
     Napi,
@@ -66,6 +69,7 @@ impl Probe {
         matches!(
             self,
             Probe::Outside
+                | Probe::CpuModes
                 | Probe::Kvm
                 | Probe::KvmExits
                 | Probe::VmmMemory

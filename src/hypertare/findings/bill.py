@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from hypertare.base.level import same
@@ -21,52 +22,88 @@ from hypertare.runs.summary import Amount, Bill, BillItem
 from hypertare.stats.interval import of_mean
 from hypertare.study.bill import BillItem as AskedItem
 from hypertare.study.bill import BillSettings, Price
+from hypertare.workloads.responses import mark_of
 
 _ByBoot = Mapping[int, float]
 WORKLOAD = "workload"
+INSTRUCTIONS = "instructions"
 
 
 def bills(
-    trials: Sequence[FinishedTrial], asked: BillSettings, response: Response, rules: Rules
+    trials: Sequence[FinishedTrial],
+    asked: BillSettings,
+    response: Response,
+    rules: Rules,
+    instruction_s: float | None = None,
 ) -> Iterator[Bill]:
-    """One for each platform and cell that has the response, a baseline of it, and any item: a container
-    has none.
+    """One for each platform and cell that has the response, a baseline of it where it is of what is added,
+    and any item: a container has none of what a guest adds.
 
-    An item that was not counted there, or has no price, has no amount; what it would be is unexplained.
+    An item that was not counted there, or has no price, has no amount; what it would be is in the rest.
+
+    Args:
+        trials: all of a run.
+        asked: what a table of the study asks for.
+        response: the one that is explained.
+        rules: how the run is judged.
+        instruction_s: how long an instruction takes, where amounts are to be shown in these.
     """
     every = series(trials)
     for one in every:
-        if one.platform != rules.baseline and one.cell.get(WORKLOAD) == asked.workload:
-            cost = _added(one, asked.response, every, rules)
+        added = one.platform != rules.baseline
+        if (asked.whole or added) and one.cell.get(WORKLOAD) == asked.workload:
+            means = _counted(one, (asked.response,))
+            cost = means if asked.whole else _added(one, asked.response, every, rules)
             parts = _parts(one, asked, every, rules)
             if cost and any(part.amount for part in parts):
-                yield _bill(one, cost, parts, response, rules)
+                yield _bill(one, cost, parts, asked, _Shown.of(response, rules, instruction_s))
 
 
 def _parts(one: Series, asked: BillSettings, every: Sequence[Series], rules: Rules) -> list[_Part]:
     return [
         _Part.of(item, one, every, rules)
         for item in asked.items
-        if all(path in one.cell and same(one.cell[path], at) for path, at in item.where.items())
+        if (not item.platforms or one.platform in item.platforms)
+        and all(path in one.cell and same(one.cell[path], at) for path, at in item.where.items())
     ]
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """In which unit, and how many seconds, if it is one of time, that unit is."""
+
+    response: Response
+    rules: Rules
+    unit: str
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, response: Response, rules: Rules, instruction_s: float | None) -> _Shown:
+        if instruction_s is None:
+            return cls(response, rules, response.unit)
+        return cls(response, rules, INSTRUCTIONS + mark_of(rules.clock), instruction_s)
+
+    def amount(self, values: Sequence[float]) -> Amount | None:
+        return _amount([value / self.scale for value in values], self.rules)
+
+
 def _bill(
-    one: Series, cost: _ByBoot, parts: Sequence[_Part], response: Response, rules: Rules
+    one: Series, cost: _ByBoot, parts: Sequence[_Part], asked: BillSettings, shown: _Shown
 ) -> Bill:
     known = [part.amount for part in parts if part.amount]
     of_all = [boot for boot in cost if all(boot in amount for amount in known)]
-    rest = [cost[boot] - sum(amount[boot] for amount in known) for boot in of_all]
+    rest = [_less(cost[boot], sum(amount[boot] for amount in known)) for boot in of_all]
     return Bill(
         cell=one.cell,
         platform=one.platform,
-        baseline=rules.baseline,
-        response=response.name,
-        unit=response.unit,
+        baseline=None if asked.whole else shown.rules.baseline,
+        response=shown.response.name,
+        unit=shown.unit,
         n=len(of_all),
-        cost=_amount([cost[boot] for boot in of_all], rules),
-        items=tuple(part.item(of_all, rules) for part in parts),
-        unexplained=_amount(rest, rules),
+        cost=shown.amount([cost[boot] for boot in of_all]),
+        items=tuple(part.item(of_all, shown) for part in parts),
+        rest=asked.rest,
+        unexplained=shown.amount(rest),
     )
 
 
@@ -90,17 +127,22 @@ class _Part:
         price = _price(item.price, one, every, rules) if item.price else None
         return cls(item.name, count, price, item.times)
 
-    def item(self, boots: Sequence[int], rules: Rules) -> BillItem:
+    def item(self, boots: Sequence[int], shown: _Shown) -> BillItem:
         if not self.amount:
             return BillItem(name=self.name, count=None, price=None, amount=None)
         counts = [self._times * (self._count[boot] if self._count else 1.0) for boot in boots]
-        prices = [self._price[boot] for boot in boots] if self._price else None
+        prices = [self._price[boot] / shown.scale for boot in boots] if self._price else None
         return BillItem(
             name=self.name,
-            count=fmean(counts),
+            count=fmean(counts) / (1.0 if prices else shown.scale),
             price=fmean(prices) if prices else None,
-            amount=_amount([self.amount[boot] for boot in boots], rules),
+            amount=shown.amount([self.amount[boot] for boot in boots]),
         )
+
+
+def _less(cost: float, known: float) -> float:
+    """What is left; nothing where only the sum's rounding is."""
+    return 0.0 if math.isclose(cost, known, rel_tol=1e-12) else cost - known
 
 
 def _counted(one: Series, responses: Iterable[str]) -> _ByBoot:

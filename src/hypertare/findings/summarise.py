@@ -379,14 +379,26 @@ def _concerns(meta: Meta) -> Callable[[str, str], bool]:
 
 
 def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
-    """Of the one workload that the study asks about."""
-    if not meta.settings.get("bill"):
+    """Of each workload that the study asks about."""
+    if not (given := meta.settings.get("bill")):
         return ()
     from hypertare.findings.bill import bills
-    from hypertare.study.bill import BillSettings
+    from hypertare.study.bill import BillSettings, tables
+    from hypertare.study.emulated import Emulated
 
-    asked = _part(meta, "bill", BillSettings)
-    return tuple(bills(trials, asked, responses_of(meta)[asked.response], _asked(meta)[1]))
+    known, rules = responses_of(meta), _asked(meta)[1]
+    instruction_s = _part(meta, "emulated", Emulated).instruction_s
+    return tuple(
+        bill
+        for asked in (_valid(meta, BillSettings, table) for table in tables(given))
+        for bill in bills(
+            trials,
+            asked,
+            known[asked.response],
+            rules,
+            instruction_s if asked.instructions else None,
+        )
+    )
 
 
 def _analyses(meta: Meta, estimates: Sequence[Estimate]) -> Iterator[Analysed]:

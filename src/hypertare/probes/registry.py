@@ -7,6 +7,7 @@ from typing import Literal
 
 from hypertare.base.response import Found, Response
 from hypertare.probes.conditions import CONDITIONS
+from hypertare.probes.cpu_modes import CPU_MODES
 from hypertare.probes.datapath import DATAPATH
 from hypertare.probes.drops import DROPS
 from hypertare.probes.hardware import HARDWARE
@@ -19,6 +20,7 @@ from hypertare.probes.net_dev import NET_DEV
 from hypertare.probes.net_snmp import NET_SNMP
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.probe import ProbeKind, Topic
+from hypertare.probes.schedstat import SCHEDSTAT
 from hypertare.probes.softirqs import SOFTIRQS
 from hypertare.probes.stat import STAT
 from hypertare.probes.vmm_memory import VMM_MEMORY
@@ -41,12 +43,23 @@ KINDS: tuple[ProbeKind, ...] = (
     VMM_MEMORY,
     DATAPATH,
     HARDWARE,
+    CPU_MODES,
+    SCHEDSTAT,
     CONDITIONS,
 )
 """In the order in which a node is asked."""
 
 ChosenProbe = Literal[
-    "napi", "drops", "kvm", "kvm_exits", "memory", "vmstat", "vmm_memory", "hardware"
+    "napi",
+    "drops",
+    "kvm",
+    "kvm_exits",
+    "memory",
+    "vmstat",
+    "vmm_memory",
+    "hardware",
+    "cpu_modes",
+    "schedstat",
 ]
 """Probes that a study may have or do without; the others are always read."""
 

@@ -338,6 +338,10 @@ class Disk(WireType):
     """Its medium keeps what is written in a cache of its own that loses it with the power, until
     it is flushed. Only an experiment's own machine has such a medium.
     """
+    latency_ns: int = 0
+    """How long its medium takes for an operation, beside what the processor does for it. Only an
+    experiment's own machine has such a medium.
+    """
 
 
 class Node(WireType):
@@ -1087,6 +1091,7 @@ ProbeName = Literal[
     "schedstat",
     "net_snmp",
     "outside",
+    "cpu_modes",
     "napi",
     "drops",
     "kvm",
@@ -1108,6 +1113,9 @@ ProbeName = Literal[
 `outside`: CPU time of the node's VMM (and of its vhost threads) as its machine sees it. For
 a container: of its cgroup. Under Xen: of the domain, also the driver domain's of the node
 `host`.
+`cpu_modes`: In which mode the machine's CPUs worked, and for whom: samples of guests' code,
+of their virtual CPUs' threads, of their VMMs' other threads, and of all else. Taking one
+takes time.
 `napi`: Packets per poll by interface, counted by the kernel's own tracepoint
 napi:napi_poll; the interrupts of those interfaces; CPU time of ksoftirqd.
 `drops`: Packets dropped, by place: NIC ring, driver, qdisc, backlog, socket buffer.

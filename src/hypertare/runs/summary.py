@@ -467,16 +467,19 @@ class BillItem(Part):
 
 
 class Bill(Part):
-    """What a response costs beside the baseline's, by items that the study names."""
+    """What a response costs beside the baseline's, or is, by items that the study names."""
 
     cell: Annotated[dict[str, Level], means("the setting")]
     platform: Annotated[str, means("its platform")]
-    baseline: Annotated[str, means("what it is compared with")]
+    baseline: Annotated[
+        str | None, means("what it is compared with; null: it is of all that the response is")
+    ]
     response: Annotated[str, means("what costs")]
     unit: Annotated[str, means("of all amounts")]
     n: Annotated[int, means("boots")]
-    cost: Annotated[Amount | None, means("what the platform adds to the baseline's")]
+    cost: Annotated[Amount | None, means("what the platform adds to the baseline's, or has")]
     items: Annotated[tuple[BillItem, ...], means("what that is made of")]
+    rest: Annotated[str, means("the study's name of what the items leave")] = "unexplained"
     unexplained: Annotated[Amount | None, means("what the items leave")]
 
 

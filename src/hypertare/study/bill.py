@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from hypertare.base.level import Level
 from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
+from hypertare.platforms.registry import PlatformName
 
 _Responses = Mapping[str, Collection[str]]
 
@@ -23,7 +24,7 @@ class Price(Settings):
 
 class BillItem(Settings):
     """The amount is `times`, times the sum of the responses `of` the workload, times the `price`; each is
-    1 where it is left out. It is an item of the cells that have the levels `where`.
+    1 where it is left out. It is an item of the cells that have the levels `where`, on these platforms.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -31,6 +32,7 @@ class BillItem(Settings):
     times: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     price: Price | None = None
     where: dict[str, Level] = {}
+    platforms: tuple[PlatformName, ...] = ()
 
     @model_validator(mode="after")
     def _is_measured(self) -> BillItem:
@@ -42,8 +44,8 @@ class BillItem(Settings):
 
 
 class BillSettings(Settings):
-    """What `response` of `workload` adds to the baseline's, by items; the rest is unexplained. Amounts are
-    in the response's unit: it is for the study to name items that are.
+    """What `response` of `workload` adds to the baseline's, or is, by items; the rest is unexplained.
+    Amounts are in the response's unit: it is for the study to name items that are.
     """
 
     workload: str
@@ -52,9 +54,22 @@ class BillSettings(Settings):
     """The response whose cost is explained."""
     items: Annotated[tuple[BillItem, ...], Field(min_length=1)]
     """A list of the items of that cost."""
+    whole: bool = False
+    """It is of all that the response is on each platform, the baseline too, and not of what it adds."""
+    rest: Annotated[str, Field(min_length=1)] = "unexplained"
+    """The name of what the items leave."""
+    instructions: bool = False
+    """Amounts of time are shown as the instructions that they are in virtual time (`emulated.shift`)."""
 
-    def problem(self, responses: _Responses, factors: Mapping[str, Collection[str]]) -> str | None:
+    def problem(
+        self,
+        responses: _Responses,
+        factors: Mapping[str, Collection[str]],
+        why_no_instructions: str | None,
+    ) -> str | None:
         """What it asks for and the study has not; responses and factors by workload."""
+        if self.instructions and why_no_instructions:
+            return f"'instructions' is for virtual time, in which each takes as long: {why_no_instructions}"
         asked = [(self.workload, self.response)]
         for item in self.items:
             asked += [(self.workload, name) for name in item.of]
@@ -67,6 +82,11 @@ class BillSettings(Settings):
                 known = ", ".join(factors[self.workload]) or "none"
                 return f"'{factor}' is no factor of {self.workload}; its factors: {known}"
         return None
+
+
+def tables(given: object) -> list[object]:
+    """One table or several: a study may have either."""
+    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _missing(workload: str, response: str, responses: _Responses) -> str | None:

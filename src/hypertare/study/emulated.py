@@ -36,5 +36,10 @@ class Emulated(Settings):
     """The longest time of a boot with all its trials, in this host's time."""
 
     @property
+    def instruction_s(self) -> float:
+        """How long an instruction takes."""
+        return (1 << self.shift) * 1e-9
+
+    @property
     def walks_take_time(self) -> bool:
         return self.walks != NONE

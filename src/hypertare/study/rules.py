@@ -486,6 +486,11 @@ def workloads_fit_the_nodes(study: Study) -> None:
             "of those: leave it out, or take machine = 'local'"
         )
     has_devices = study.machine_kind.boots_whole_pcs and not study.shares_files
+    if study.sut.disk_latency and not has_devices:
+        raise ValueError(
+            f"sut.disk_latency is {study.sut.disk_latency:g} s, which a block device of machine = "
+            "'emulated' takes, without sut.files; elsewhere a disk is a file: leave it out"
+        )
     can = (one.has_disk and (has_devices or one.has_disk_of_file) for one in study.platforms)
     has_disks = all(can) and study.sut.image is None
     several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
@@ -882,9 +887,18 @@ def no_analysis(name: str, study: Study) -> str | None:
 
 def no_bill(study: Study) -> str | None:
     """Why what `[bill]` asks for cannot be had. No rule: a tuning has no factors."""
-    if study.bill is None:
-        return None
-    return study.bill.problem(_responses(study), _factors(study))
+    asked = _responses(study), _factors(study), _why_no_instructions(study)
+    return next((said for bill in study.bill if (said := bill.problem(*asked))), None)
+
+
+def _why_no_instructions(study: Study) -> str | None:
+    """Why a time is no number of instructions."""
+    if study.clock != "virtual":
+        return f"the clock is {study.clock}'s"
+    if study.emulated.walks_take_time:
+        return f"with emulated.walks = '{study.emulated.walks}' page walks take some of it"
+    varied = {path for path in study.factors if path.startswith("emulated.")}
+    return f"{varied.pop()} is a factor" if varied else None
 
 
 def _responses(study: Study) -> dict[str, list[str]]:

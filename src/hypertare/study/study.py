@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from hypertare.analyses.registry import AnalysisTables
 from hypertare.base.quantities import FactorLevels
@@ -23,7 +30,7 @@ from hypertare.platforms.registry import has_own, is_own_setting
 from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.protocol.plan import FileSharing
 from hypertare.study.bench import BenchSettings
-from hypertare.study.bill import BillSettings
+from hypertare.study.bill import BillSettings, tables
 from hypertare.study.claims import Claim, one_for_each
 from hypertare.study.design import DesignSettings
 from hypertare.study.effects import EffectsSettings
@@ -82,7 +89,8 @@ class Study(AnalysisTables):
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = USUAL
     """The probes; also `kvm_exits`, `memory`, `vmm_memory`, `hardware` ([memory](#probes-of-memory)),
-    `vmstat` (page faults of streams); `napi` and `drops`: [packets and polls](napi.md).
+    `vmstat` (page faults of streams), `cpu_modes` and `schedstat` ([one operation by
+    layer](disks.md#one-read-by-layer)); `napi` and `drops`: [packets and polls](napi.md).
     """
     factors: dict[str, FactorLevels] = {}
     design: DesignSettings = DesignSettings()
@@ -91,7 +99,7 @@ class Study(AnalysisTables):
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
     effects: EffectsSettings | None = None
-    bill: BillSettings | None = None
+    bill: Annotated[tuple[BillSettings, ...], BeforeValidator(tables)] = ()
     predictability: PredictabilitySettings = PredictabilitySettings()
     walk: WalkSettings | None = None
     published: tuple[PublishedFile, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hypertare.base.quantities import Limit, Memory
+from hypertare.base.quantities import Duration, Limit, Memory
 from hypertare.base.words import did_you_mean
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL
@@ -89,6 +89,10 @@ class Sut(GuestSettings):
     disk_directory: Path | None = None
     """The directory in which [a workload's disk](disks.md) has its blocks, in a file without a name.
     Default: they are in memory.
+    """
+    disk_latency: Annotated[Duration, Field(ge=0, le=1)] = 0.0
+    """How long [the medium](disks.md#a-medium-that-takes-time) of an emulated machine takes for an
+    operation, beside what the processor does for it.
     """
     network: Network = "none"
     """The network that commands see; or `host`, [this host's own](weigh.md#what-did-it-do)."""

@@ -9,12 +9,14 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
+from hypertare.probes.cpu_modes import CPU_MODES
 from hypertare.probes.kvm import KVM
 from hypertare.probes.kvm_exits import KVM_EXITS
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.probe import HOST
+from hypertare.probes.schedstat import SCHEDSTAT
 from hypertare.protocol import plan
-from hypertare.protocol.phase import Phase
+from hypertare.protocol.phase import Phase, sum_of_known
 from hypertare.workloads import packet_work
 from hypertare.workloads.latencies import percentiles
 from hypertare.workloads.pair import Pair
@@ -172,6 +174,12 @@ class Io(Workload):
             "mean",
         ),
         Response(
+            "run_per_operation",
+            "s",
+            "lower",
+            "time that all tasks of the machine ran for one, without interrupts of idle CPUs",
+        ),
+        Response(
             "task_switches_per_operation",
             "switches",
             "lower",
@@ -211,6 +219,42 @@ class Io(Workload):
             "CPU time of its VMM's other threads, and of what serves its files beside it, for one",
         ),
         Response(
+            "program_per_operation",
+            "s",
+            "lower",
+            "CPU time of the program in user mode for one",
+        ),
+        Response(
+            "system_per_operation",
+            "s",
+            "lower",
+            "of its kernel, the machine's or the guest's, for one",
+        ),
+        Response(
+            "vcpu_user_per_operation",
+            "s",
+            "lower",
+            "of the VMM's own code in virtual CPUs' threads for one",
+        ),
+        Response(
+            "vcpu_system_per_operation",
+            "s",
+            "lower",
+            "of the machine's kernel for virtual CPUs, KVM included, for one",
+        ),
+        Response(
+            "vmm_user_per_operation",
+            "s",
+            "lower",
+            "of the VMM's other threads in user mode for one",
+        ),
+        Response(
+            "vmm_system_per_operation",
+            "s",
+            "lower",
+            "of the machine's kernel for the VMM's other threads for one",
+        ),
+        Response(
             "guest_switches_per_operation",
             "switches",
             "lower",
@@ -235,7 +279,7 @@ class Io(Workload):
             "iops": phase.task_rate("io", "operations"),
             "throughput": phase.task_rate("io", "bytes"),
             **latencies,
-            "task_cpu_per_operation": _task_cpu_per_operation(phase),
+            "task_cpu_per_operation": _each(phase, _task_cpu(phase)),
             "task_switches_per_operation": _each(phase, phase.total("io", "switches")),
         }
 
@@ -267,10 +311,13 @@ class Io(Workload):
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         driver = phase.probe(HOST, OUTSIDE.name, "cpu_s")
-        return {
-            "cpu_per_operation": _each(phase, machine_cpu),
-            "driver_cpu_per_operation": _each(phase, driver),
-        }
+        found = {"driver_cpu_per_operation": _each(phase, driver)}
+        if driver is None:
+            # Under Xen no kernel sees all domains.
+            found["run_per_operation"] = _each(phase, SCHEDSTAT.run_s(phase))
+            layers = CPU_MODES.layers(phase, _task_cpu(phase))
+            found |= {f"{name}_per_operation": _each(phase, s) for name, s in layers.items()}
+        return found | {"cpu_per_operation": _each(phase, machine_cpu)}
 
 
 def _each(phase: Phase, count: float | None) -> float | None:
@@ -279,10 +326,8 @@ def _each(phase: Phase, count: float | None) -> float | None:
     return None if count is None or not operations else count / operations
 
 
-def _task_cpu_per_operation(phase: Phase) -> float | None:
-    operations = phase.total("io", "operations")
-    used = [phase.total("io", name) for name in ("user_s", "system_s")]
-    return sum(s for s in used if s is not None) / operations if operations else None
+def _task_cpu(phase: Phase) -> float | None:
+    return sum_of_known(phase.total("io", name) for name in ("user_s", "system_s"))
 
 
 IO = Io()

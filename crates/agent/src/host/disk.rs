@@ -22,8 +22,12 @@ use crate::vmm::spec::Medium;
 pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
     let bytes = room(disk, format);
     let is_device = is_own_machine() && !disk.is_file;
+    ensure!(
+        disk.latency_ns == 0 || is_device,
+        "only a block device of an emulated machine takes as long as it is asked to"
+    );
     let file = if is_device {
-        NullBlk::make(bytes, WriteCache::None)?.open()?
+        NullBlk::make(bytes, WriteCache::None, disk.latency_ns)?.open()?
     } else {
         make_file(&Disk { bytes, ..disk.clone() })?
     };
@@ -37,7 +41,7 @@ pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
 /// This is no machine of an experiment's own, or it cannot have such a disk.
 pub fn make_lasting(disk: &Disk, format: DiskFormat) -> Result<NullBlk> {
     ensure!(is_own_machine(), "only an emulated machine has a disk whose power can be cut");
-    let device = NullBlk::make(room(disk, format), WriteCache::Volatile)?;
+    let device = NullBlk::make(room(disk, format), WriteCache::Volatile, disk.latency_ns)?;
     let file = device.open()?;
     format_as(format, &file, disk.bytes)?;
     file.sync_all().context("the tables of a new disk")?;
@@ -94,7 +98,7 @@ mod tests {
     use super::*;
 
     fn disk(bytes: u64, directory: Option<std::path::PathBuf>) -> Disk {
-        Disk { bytes, directory, is_file: false, write_cache: false }
+        Disk { bytes, directory, is_file: false, write_cache: false, latency_ns: 0 }
     }
 
     #[test]

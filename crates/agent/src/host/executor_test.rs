@@ -689,8 +689,13 @@ fn power_cut(id: u64, name: &str) -> Trial {
     let mut trial = lives(id, &[name]);
     let life = &mut trial.phases[0].lives[0];
     life.work = None;
-    life.node.disk =
-        Some(Disk { bytes: 1 << 20, directory: None, is_file: false, write_cache: true });
+    life.node.disk = Some(Disk {
+        bytes: 1 << 20,
+        directory: None,
+        is_file: false,
+        write_cache: true,
+        latency_ns: 0,
+    });
     let writes =
         DurableWrites { block: 4096, span: 1 << 20, jobs: 2, sync_every: 8, direct: true, seed: 1 };
     life.power_cut = Some(PowerCut { writes, after_s: 0.2 });

@@ -16,6 +16,8 @@ use super::modules::Index;
 
 const CONFIGURED: &str = "/sys/kernel/config";
 const MIB: u64 = 1 << 20;
+/// Of `irqmode`: an operation ends so many nanoseconds after it came in, any number of them at once.
+const BY_TIMER: &str = "2";
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -34,13 +36,16 @@ pub struct NullBlk {
 }
 
 impl NullBlk {
+    /// One whose operations take so long beside the processor's own work.
+    ///
     /// # Errors
     /// The image lacks the module, or the kernel refuses it.
-    pub fn make(bytes: u64, cache: WriteCache) -> Result<Self> {
-        Self::made(bytes, cache).context("a disk in memory (null_blk, which Debian's kernel has)")
+    pub fn make(bytes: u64, cache: WriteCache, latency_ns: u64) -> Result<Self> {
+        Self::made(bytes, cache, latency_ns)
+            .context("a disk in memory (null_blk, which Debian's kernel has)")
     }
 
-    fn made(bytes: u64, cache: WriteCache) -> Result<Self> {
+    fn made(bytes: u64, cache: WriteCache, latency_ns: u64) -> Result<Self> {
         if !Path::new(CONFIGURED).join("nullb").exists() {
             load()?;
         }
@@ -55,6 +60,10 @@ impl NullBlk {
         if cache == WriteCache::Volatile {
             // One more: a full cache writes some of it out.
             disk.set("cache_size", &(mebibytes + 1).to_string())?;
+        }
+        if latency_ns > 0 {
+            disk.set("irqmode", BY_TIMER)?;
+            disk.set("completion_nsec", &latency_ns.to_string())?;
         }
         disk.set("power", "1")?;
         Ok(disk)

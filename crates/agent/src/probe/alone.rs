@@ -21,7 +21,7 @@ pub struct ProbeArgs {
     /// Seconds between the two readings.
     #[arg(long, default_value_t = 1.0)]
     time: f64,
-    /// The process that `outside`, `kvm`, `kvm_exits` and `vmm_memory` are about, with its descendants.
+    /// The process that `outside`, `cpu_modes`, `kvm`, `kvm_exits` and `vmm_memory` are about, with its descendants.
     #[arg(long)]
     pid: Option<i32>,
     /// Threads of that process that are virtual CPUs.

@@ -8,10 +8,11 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result, bail};
 
+use super::perf_event::{self, Attributes};
 use super::{Counted, ProbeContext, ProbeKind};
 use crate::values::Definition;
 
@@ -39,8 +40,6 @@ impl ProbeKind for Counters {
         Some(Watch::start(probe_context).map(boxed))
     }
 }
-
-const PARANOID: &str = "kernel/perf_event_paranoid";
 
 /// A counter by name, as the kernel is asked for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,7 +136,9 @@ impl Watch {
         };
         match error.raw_os_error() {
             Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
-            Some(libc::EACCES | libc::EPERM) => bail!("{}", refusal(probe_context, &error)),
+            Some(libc::EACCES | libc::EPERM) => {
+                bail!("{}", perf_event::refusal(probe_context, &error))
+            }
             Some(libc::EMFILE | libc::ENFILE) => bail!("too many open files for {name}: {error}"),
             // The kernel says only that there is none.
             Some(libc::ENOENT) => {
@@ -148,17 +149,6 @@ impl Watch {
         }
         Ok(())
     }
-}
-
-fn refusal(probe_context: &ProbeContext, error: &io::Error) -> String {
-    let path = probe_context.proc.join("sys").join(PARANOID);
-    let level = fs::read_to_string(path).unwrap_or_default();
-    format!(
-        "the kernel does not let this process count what all do on its CPUs ({error}): \
-         kernel.perf_event_paranoid is {:?}; it has to be 0 or less, or hypertare needs root of \
-         the machine itself",
-        level.trim()
-    )
 }
 
 impl super::Watch for Watch {
@@ -213,49 +203,16 @@ fn read(counter: &OwnedFd) -> io::Result<Reading> {
     Ok(Reading { count: word(0), wanted_ns: word(1), had_ns: word(2) })
 }
 
-/// The first version of `struct perf_event_attr`, which every kernel takes.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint: u32,
-    config1: u64,
-}
-
 /// Everything that runs on one CPU, from now on.
 fn open(event: Event, cpu: usize) -> io::Result<OwnedFd> {
     const TIME_WANTED_AND_HAD: u64 = 1 | 2;
-    const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let attributes = Attributes {
         kind: event.kind,
-        size: size_of::<Attributes>() as u32,
         config: event.config,
         read_format: TIME_WANTED_AND_HAD,
         ..Attributes::default()
     };
-    // SAFETY: the attributes live, have the size they name, and are only read; the others are numbers.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            -1 as libc::pid_t,
-            cpu as libc::c_int,
-            -1 as libc::c_int,
-            CLOSE_ON_EXEC,
-        )
-    };
-    match i32::try_from(fd) {
-        // SAFETY: it was opened just now, for this purpose alone.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
+    perf_event::open(&attributes, cpu)
 }
 
 fn usable_cpus() -> Result<Vec<usize>> {

@@ -11,6 +11,7 @@
 pub mod alone;
 pub mod conditions;
 pub mod counters;
+pub mod cpu_modes;
 pub mod datapath;
 pub mod drops;
 pub mod hardware;
@@ -23,6 +24,7 @@ pub mod napi;
 pub mod net_dev;
 pub mod net_snmp;
 pub mod outside;
+mod perf_event;
 pub mod schedstat;
 pub mod softirqs;
 pub mod stat;
@@ -99,6 +101,7 @@ probes! {
     Schedstat => schedstat,
     NetSnmp => net_snmp,
     Outside => outside,
+    CpuModes => cpu_modes,
     Napi => napi,
     Drops => drops,
     Kvm => kvm,
@@ -466,6 +469,8 @@ mod tests {
         }
         let exits = kvm_exits::tests::captured().values;
         names.extend(exits.into_keys().map(|name| (Probe::KvmExits, name)));
+        let modes = cpu_modes::tests::captured().values;
+        names.extend(modes.into_keys().map(|name| (Probe::CpuModes, name)));
         assert!(names.len() > 50);
         for (probe, name) in names {
             assert!(definition(probe, &name).is_some(), "{probe:?} {name}");

@@ -495,6 +495,7 @@ mod tests {
                 directory: None,
                 is_file: false,
                 write_cache: false,
+                latency_ns: 0,
             }),
             ..node(vec![interface(None, "52:54:00:77:00:01")])
         };

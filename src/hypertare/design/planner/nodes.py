@@ -98,6 +98,7 @@ def disk_of(study: Study, variant: Variant) -> plan.Disk | None:
         bytes=parts * study.disk_bytes,
         directory=study.sut.disk_directory,
         is_file=study.shares_files,
+        latency_ns=round(study.sut.disk_latency * 1e9),
     )
 
 

@@ -15,9 +15,9 @@ from hypertare.runs.summary import Amount, Bill, BillItem, Summary
 FORM = TableSpec(
     "bills",
     "The bill",
-    "What the platform adds to the baseline's, and what that is made of: how many of each item, times what "
-    "one costs, with intervals over boots. What no item explains is said, not shared out; below nought, "
-    "items went on at the same time.",
+    "What the platform adds to the baseline's, or all that it has, and what that is made of: how many of "
+    "each item, times what one costs, with intervals over boots. What no item explains is said, not shared "
+    "out; below nought, items went on at the same time.",
     (text("setting"), text("item"), Column("amount"), Column("share")),
 )
 
@@ -29,18 +29,20 @@ def table(summary: Summary) -> Table:
 
 
 def _rows(summary: Summary) -> Iterator[Row]:
+    several = len({bill.cell["workload"] for bill in summary.bills}) > 1
     for bill in summary.bills:
         if bill.cost is not None:
-            yield from _of(bill, bill.cost)
+            yield from _of(bill, bill.cost, several)
 
 
-def _of(bill: Bill, cost: Amount) -> Iterator[Row]:
+def _of(bill: Bill, cost: Amount, several: bool) -> Iterator[Row]:
     unit = bill.unit.removesuffix(VIRTUAL)
-    named = verdict.setting(bill.platform, bill.cell, ("workload",))
-    yield Row((named, f"{word(bill.response)} beside {bill.baseline}", *_shown(cost, cost, unit)))
+    named = verdict.setting(bill.platform, bill.cell, () if several else ("workload",))
+    beside = f" beside {bill.baseline}" if bill.baseline else ""
+    yield Row((named, f"{word(bill.response)}{beside}", *_shown(cost, cost, unit)))
     for item in bill.items:
         yield Row(("", _made(item, unit), *_shown(item.amount, cost, unit)))
-    yield Row(("", "unexplained", *_shown(bill.unexplained, cost, unit)))
+    yield Row(("", bill.rest, *_shown(bill.unexplained, cost, unit)))
 
 
 def _made(item: BillItem, unit: str) -> str:
