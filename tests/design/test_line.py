@@ -75,6 +75,8 @@ def test_without_a_line_there_is_nothing_to_compare_with() -> None:
     assert of_trial(None, {"goodput": 1.0}) == {}
     assert of_trial(2.0, {"rtt_p50": 1.0}) == {}
     assert of_trial(2.0, {"goodput": 1.5}) == {"theoretical_goodput": 2.0, "line_share": 0.75}
+    with pytest.raises(ValueError, match=r"a goodput of 1 Gb/s on a line that carries 22\.6 Mb/s"):
+        of_trial(22.6e6, {"goodput": 1e9})
 
 
 @pytest.mark.parametrize("wrong", ["fast", "0", "10K", "1000G"])

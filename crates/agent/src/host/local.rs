@@ -197,6 +197,9 @@ impl Local {
         let nic = self.nic(mac)?;
         self.links.set_mtu(&nic, link.mtu)?;
         self.links.set_master(&nic, Some(&link.name))?;
+        // A node of this machine with a NIC of its own: peers that lost sight of it would find it behind
+        // their bridge, and the wire unused.
+        forwarding::answer_for_itself(&link.name)?;
         self.links.set_up(&nic)?;
         self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
     }
