@@ -263,11 +263,6 @@ impl Stop {
     pub fn is_due(&mut self, context: &Context, quiet: bool, now: u64) -> bool {
         context.stopped() && (quiet || now >= *self.limit.get_or_insert(now + self.drain))
     }
-
-    /// Whether things still came when the wait ended, at `now`.
-    pub fn gave_up(&self, now: u64) -> bool {
-        self.limit.is_some_and(|limit| now >= limit)
-    }
 }
 
 /// Runs `receive` for every inlet until all have ended and the receiver is asked to stop.

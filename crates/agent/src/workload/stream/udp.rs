@@ -303,7 +303,7 @@ pub fn receive(
         }
         let quiet = account.end_marks == END_MARKS || filled == 0;
         if stop.is_due(context, quiet, now) {
-            if !quiet && stop.gave_up(now) {
+            if !quiet {
                 context.warn(still_came(flow.index));
             }
             break;
