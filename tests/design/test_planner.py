@@ -127,6 +127,17 @@ def test_what_is_off_is_off_between_both_ends(node: str) -> None:
     assert (offloads[-1].node, offloads[-1].knob.interface) == ("host", "lan")  # type: ignore[union-attr]
 
 
+def test_a_probe_that_takes_time_of_what_it_counts_is_asked_in_warm_ups_alone() -> None:
+    file = StudyFile(TEXT, "probe.toml")
+    plot = make(file.study(), 1).plots[0]
+    variant = next(v for v in plot.variants if v.node == "guest2")
+    for warmup in (False, True):
+        made = planner.make_trial(7, file.study(), "tcp", variant, plot, ON, warmup=warmup)
+        asked = {(request.node, request.probe) for request in made.phases[-1].probes}
+        assert ("guest2", "napi") in asked
+        assert (("guest2", "polls_traced") in asked) == warmup
+
+
 def test_probes_see_the_guest_from_inside_and_outside() -> None:
     probes = {(p.node, p.probe) for p in trial("tcp", "guest2").phases[-1].probes}
     assert ("host", "stat") in probes

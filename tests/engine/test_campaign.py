@@ -45,10 +45,13 @@ blocks_per_boot = 4
 min_boots = 1
 precision = "5%"
 """
+IMAGE = SimpleNamespace(
+    kernel=Path("/k"), initramfs=Path("/i"), modules=frozenset({"hypertare_napi"})
+)
 ON = MachineResources(
     (0, 1),
     "tcg",
-    {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
+    {("debian", "guest"): IMAGE},
     {},
     Path("/w"),
 )

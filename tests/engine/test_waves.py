@@ -44,9 +44,10 @@ max_trials = 12
 blocks_per_boot = 2
 precision = "1%"
 """
-ON = MachineResources(
-    (0,), "tcg", {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
+IMAGE = SimpleNamespace(
+    kernel=Path("/k"), initramfs=Path("/i"), modules=frozenset({"hypertare_napi"})
 )
+ON = MachineResources((0,), "tcg", {("debian", "guest"): IMAGE}, {})
 
 
 class MadeUp:

@@ -256,8 +256,10 @@ def cache() -> Path:
     return paths.cache_dir()
 
 
-def own_cache(lab: Lab, name: str) -> str:
-    """All of the shared cache but its records; with its locks, for what is shared is made by one."""
+def own_cache(lab: Lab, name: str, *, but: str = "") -> str:
+    """All of the shared cache but its records, and but one kind; with its locks, for what is shared is made
+    by one.
+    """
     from hypertare.base import paths
 
     shared, own = paths.cache_dir(), lab.home / name
@@ -275,7 +277,7 @@ def own_cache(lab: Lab, name: str) -> str:
         "emulators",
         "scripts",
     ):
-        for folder in (kind, f"locks/{kind}"):
+        for folder in (kind, f"locks/{kind}") if kind != but else ():
             (shared / folder).mkdir(parents=True, exist_ok=True)
             (own / folder).symlink_to(shared / folder)
     return str(own)

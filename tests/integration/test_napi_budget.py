@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from hypertare.probes.napi import NAPI
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab
+from tests.integration.lab import Lab, own_cache, summary, without
 
 pytestmark = pytest.mark.guest
 
@@ -116,3 +117,25 @@ def test_counting_polls_takes_hardly_anything_of_them(lab: Lab) -> None:
             polled = ["poll_rate" in trial.values for trial in store.trials()]
             assert polled == [name == "with"] * 2
     assert sum(goodput["with"]) > 0.99 * sum(goodput["without"]), goodput
+
+
+def test_without_the_module_polls_are_counted_in_warm_ups_alone(lab: Lab) -> None:
+    """The kernel's tracepoint takes 7 us of each: never of a poll that is weighed."""
+    study = lab.study(COST.replace("napi_weight = 1\n", ""))
+    cache = own_cache(lab, "cache", but="modules")
+    with without(lab, "make") as path:
+        ran = lab.run("run", study, "--out", "run", PATH=path, HYPERTARE_CACHE=cache)
+    assert ran.status == 0, ran.said
+    assert "polls were not counted, for hypertare_napi is not to be had" in ran.said
+    with Store.open(lab.work / "run") as store:
+        trials = {trial.planned.kind: trial for trial in reversed(list(store.trials()))}
+        counted = {
+            kind: NAPI.histogram(store.records(trial.planned.id), "host")
+            for kind, trial in trials.items()
+        }
+    assert not counted["measured"] and sum(counted["warmup"].values()) > 100
+    assert "poll_rate" not in trials["measured"].values
+    (rate,) = (
+        one for one in summary(lab.work / "run")["estimates"] if one["response"] == "poll_rate"
+    )
+    assert (rate["n"], rate["estimate"]) == (1, trials["warmup"].values["poll_rate"])

@@ -7,10 +7,12 @@ from typing import get_args
 import pytest
 
 from hypertare.platforms.registry import KINDS as PLATFORMS
+from hypertare.probes.napi import NAPI, OF_POLLS
 from hypertare.probes.probe import ProbeKind
 from hypertare.probes.registry import KINDS, USUAL, ChosenProbe, measure, responses
 from hypertare.protocol import plan
-from hypertare.protocol.phase import Phase
+from hypertare.protocol.phase import PHASE, Phase
+from hypertare.protocol.records import ProbeValues
 from hypertare.workloads.registry import KINDS as WORKLOADS
 
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -47,3 +49,20 @@ def test_a_topic_is_asked_by_some_workload() -> None:
         mine = set(responses(topic))
         assert mine and any(mine <= set(kind.responses) for kind in WORKLOADS.values())
         assert set(measure(topic, NOTHING, "guest", ("guest1",))) <= {one.name for one in mine}
+
+
+def test_polls_that_the_module_does_not_count_are_those_that_were_traced() -> None:
+    def reading(probe: plan.ProbeName, **values: float) -> ProbeValues:
+        named = {f"eth0.{name}": value for name, value in values.items()}
+        return ProbeValues(
+            node="guest1", trial=1, phase=PHASE, probe=probe, elapsed_s=2.0, values=named
+        )
+
+    traced = reading("polls_traced", polls=10.0, polled_packets=40.0)
+    for own, found in (
+        (reading("napi"), (20.0, 5.0, 4.0)),
+        (reading("napi", polls=6.0, polled_packets=6.0), (3.0, 3.0, 1.0)),
+    ):
+        phase = Phase.of([own, traced])
+        measured = NAPI.measure(phase, "guest", ["guest1"])
+        assert tuple(measured[name] for name in OF_POLLS) == found

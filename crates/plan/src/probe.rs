@@ -41,9 +41,12 @@ pub enum Probe {
     /// In which mode the machine's CPUs worked, and for whom: samples of guests' code, of their virtual CPUs'
     /// threads, of their VMMs' other threads, and of all else. Taking one takes time.
     CpuModes,
-    /// Packets per poll by interface, counted by the kernel's own tracepoint napi:napi_poll; the
-    /// interrupts of those interfaces; CPU time of ksoftirqd.
+    /// Packets per poll by interface, counted by the project's kernel module; the interrupts of those
+    /// interfaces; CPU time of ksoftirqd.
     Napi,
+    /// Packets per poll by interface where the module does not count them: by the kernel's own tracepoint
+    /// napi:napi_poll. That takes microseconds of every poll.
+    PollsTraced,
     /// Packets dropped, by place: NIC ring, driver, qdisc, backlog, socket buffer.
     Drops,
     /// KVM's own counters of a guest, read on its host: exits, page faults, TLB flushes, shadow pages.

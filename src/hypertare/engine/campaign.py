@@ -47,7 +47,7 @@ class Campaign:
         self.clock = clock
         self.recorder = TrialRecorder(file, journal, observer)
         self.benches = Benches(machine, self.recorder, resources, clock)
-        self.cells = CellTracker(study, design, self.recorder.warn)
+        self.cells = CellTracker(study, design, self.recorder.warn, resources)
         stored = [trial for trial in journal.trials() if trial.planned.of_cell]
         self.numbers = Numbers.after(trial.planned for trial in stored)
         self.cells.resume(stored)

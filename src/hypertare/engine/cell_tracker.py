@@ -13,6 +13,7 @@ from typing import Any
 
 from hypertare.base.level import Cell
 from hypertare.base.level import key as series_key
+from hypertare.design import planner
 from hypertare.design.design import Design, Variant, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.findings.stopping import Watched
@@ -35,10 +36,17 @@ class Key:
 class CellTracker:
     """What is known of each cell. `warn` hears what is left out, and why."""
 
-    def __init__(self, study: Study, design: Design, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        study: Study,
+        design: Design,
+        warn: Callable[[str], None],
+        resources: planner.MachineResources,
+    ) -> None:
         self.study = study
         self.design = design
         self.warn = warn
+        self._counts_in_warmups = planner.counts_in_warmups(study, resources)
         self._done: set[Key] = set()
         self._failures: Counter[tuple[Key, str]] = Counter()
         self._abandoned: set[tuple[Key, str]] = set()
@@ -69,9 +77,12 @@ class CellTracker:
 
     def warms_up(self, key: Key) -> bool:
         """A command finds its programs in no cache after a boot; streams and pings leave their own
-        beginnings out (`omit`).
+        beginnings out (`omit`), and need one only for what is counted nowhere else.
         """
-        return self.study.workloads[self.design.cells[key.cell].workload].kind.warms_up
+        return (
+            self._counts_in_warmups
+            or self.study.workloads[self.design.cells[key.cell].workload].kind.warms_up
+        )
 
     def attempts(self, key: Key) -> int:
         """Blocks of a cell that were begun, warm-ups left out."""

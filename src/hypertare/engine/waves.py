@@ -60,7 +60,7 @@ class Waves:
         self.clock = clock
         self.recorder = TrialRecorder(file, journal, observer)
         self.boots = Boots(machine, self.recorder)
-        self.cells = CellTracker(study, design, self.recorder.warn)
+        self.cells = CellTracker(study, design, self.recorder.warn, resources)
         self.numbers = Numbers()
         self._stored = {one.planned.id: one for one in journal.trials() if one.planned.of_cell}
         self._known_benches = Counter(boot for boot, _ in journal.benches())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -20,6 +20,7 @@ from hypertare.base.response import Response
 from hypertare.base.words import factor_text, level_text, listing
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
+from hypertare.findings import warmups
 from hypertare.machine_kinds.registry import find
 from hypertare.probes.conditions import CONDITIONS, Seen
 from hypertare.protocol.constants import HUGE_PAGE
@@ -154,7 +155,7 @@ def summarise(
             dict.fromkeys(
                 [
                     *_unmeasured(meta, trials, complete=last.what == "completed"),
-                    *_first_executions(of.first_executions),
+                    *warmups.of_first_executions(of.first_executions),
                     *of_rates(every),
                     *_warnings(store, complete=last.what == "completed"),
                     *map(warning, disturbed),
@@ -233,42 +234,11 @@ def measured(store: Store) -> Measured:
     asked = {one.name for some in meta.responses.values() for one in some}
     histograms = of_trials(store.histograms(ROUND_TRIPS)) if NEAR_SHARE in asked else {}
     trials = tuple(store.trials())
-    first = _only_warmed_up(trials)
-    counted = _counting(trials, first) if first else trials
+    first = warmups.of_nothing_measured(trials)
+    counted = warmups.with_polls(warmups.counting(trials, first))
     return Measured(
         tuple(with_nearness(counted, histograms, meta.baseline, asked)), histograms, first
     )
-
-
-def _only_warmed_up(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
-    """Workloads of which the time limit, or an interruption, came before anything was measured."""
-    kinds: dict[str, set[str]] = {}
-    for trial in trials:
-        if trial.status == "ok" or trial.planned.kind == "measured":
-            kinds.setdefault(trial.planned.workload, set()).add(trial.planned.kind)
-    return tuple(
-        name for name, found in kinds.items() if "warmup" in found and "measured" not in found
-    )
-
-
-def _counting(trials: Sequence[FinishedTrial], workloads: Sequence[str]) -> list[FinishedTrial]:
-    """With the warm-ups of these workloads as measured: a figure with a warning (`_first_executions`) is
-    more of an answer than none.
-    """
-    return [
-        replace(trial, planned=replace(trial.planned, kind="measured"))
-        if trial.planned.kind == "warmup" and trial.planned.workload in workloads
-        else trial
-        for trial in trials
-    ]
-
-
-def _first_executions(named: Sequence[str]) -> Iterator[str]:
-    if named:
-        yield (
-            f"The run ended before anything of {listing(named)} was measured: its first execution, else "
-            "not counted, stands for it, with all that is read and started for the first time."
-        )
 
 
 def _unmeasured(meta: Meta, trials: Sequence[FinishedTrial], *, complete: bool) -> Iterator[str]:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hypertare.base.response import Found, Response
+from hypertare.probes.polls_traced import POLLS_TRACED
 from hypertare.probes.probe import ProbeKind
 from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Record
 
+_COUNTING = ("napi", POLLS_TRACED.name)
+OF_POLLS = ("driver_packet_rate", "poll_rate", "packets_per_poll")
+"""Responses that are made of counted polls."""
+
 
 class Napi(ProbeKind):
+    """Polls are those of `POLLS_TRACED` where this one has none."""
+
     name = "napi"
     places = ("machine",)
     topic = "polling"
@@ -31,13 +38,17 @@ class Napi(ProbeKind):
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
         """Of the first node."""
         node = nodes[0]
-        polls = phase.sum_over_interfaces(node, self.name, "polls")
-        packets = phase.sum_over_interfaces(node, self.name, "polled_packets")
+        counted = next(
+            (one for one in _COUNTING if phase.sum_over_interfaces(node, one, "polls") is not None),
+            self.name,
+        )
+        polls = phase.sum_over_interfaces(node, counted, "polls")
+        packets = phase.sum_over_interfaces(node, counted, "polled_packets")
         interrupts = phase.sum_over_interfaces(node, self.name, "interrupts")
         ksoftirqd = phase.probe(node, self.name, "ksoftirqd_s")
         return {
-            "driver_packet_rate": phase.rate(node, self.name, packets),
-            "poll_rate": phase.rate(node, self.name, polls),
+            "driver_packet_rate": phase.rate(node, counted, packets),
+            "poll_rate": phase.rate(node, counted, polls),
             "packets_per_poll": packets / polls if packets is not None and polls else None,
             "interrupt_rate": phase.rate(node, self.name, interrupts),
             "softirq_cpu": STAT.softirq_share(phase, node),
@@ -49,12 +60,13 @@ class Napi(ProbeKind):
 
         Empty where they were not counted.
         """
-        reading = Phase.of(records).probes.get((node, self.name))
+        phase = Phase.of(records)
         polls: dict[int, int] = {}
-        for name, found in (reading.histograms if reading else {}).items():
-            if name.endswith(".packets_per_poll"):
-                for packets, count in found.buckets:
-                    polls[packets] = polls.get(packets, 0) + count
+        for reading in filter(None, (phase.probes.get((node, one)) for one in _COUNTING)):
+            for name, found in reading.histograms.items():
+                if name.endswith(".packets_per_poll"):
+                    for packets, count in found.buckets:
+                        polls[packets] = polls.get(packets, 0) + count
         return dict(sorted(polls.items()))
 
 

@@ -55,6 +55,8 @@ class ProbeKind:
 
     is_optional: ClassVar[bool] = False
     """Studies may have it or do without; all others are always read."""
+    in_warmups_with: ClassVar[str | None] = None
+    """It takes time of what it counts, so only warm-ups have it: of studies with this other probe."""
     is_of_network: ClassVar[bool] = False
     """It is asked only where something is sent."""
 

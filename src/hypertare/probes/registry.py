@@ -19,6 +19,7 @@ from hypertare.probes.napi import NAPI
 from hypertare.probes.net_dev import NET_DEV
 from hypertare.probes.net_snmp import NET_SNMP
 from hypertare.probes.outside import OUTSIDE
+from hypertare.probes.polls_traced import POLLS_TRACED
 from hypertare.probes.probe import ProbeKind, Topic
 from hypertare.probes.schedstat import SCHEDSTAT
 from hypertare.probes.softirqs import SOFTIRQS
@@ -35,6 +36,7 @@ KINDS: tuple[ProbeKind, ...] = (
     NET_DEV,
     NET_SNMP,
     NAPI,
+    POLLS_TRACED,
     DROPS,
     KVM,
     KVM_EXITS,

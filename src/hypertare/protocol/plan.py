@@ -1093,6 +1093,7 @@ ProbeName = Literal[
     "outside",
     "cpu_modes",
     "napi",
+    "polls_traced",
     "drops",
     "kvm",
     "kvm_exits",
@@ -1116,8 +1117,10 @@ a container: of its cgroup. Under Xen: of the domain, also the driver domain's o
 `cpu_modes`: In which mode the machine's CPUs worked, and for whom: samples of guests' code,
 of their virtual CPUs' threads, of their VMMs' other threads, and of all else. Taking one
 takes time.
-`napi`: Packets per poll by interface, counted by the kernel's own tracepoint
-napi:napi_poll; the interrupts of those interfaces; CPU time of ksoftirqd.
+`napi`: Packets per poll by interface, counted by the project's kernel module; the
+interrupts of those interfaces; CPU time of ksoftirqd.
+`polls_traced`: Packets per poll by interface where the module does not count them: by the
+kernel's own tracepoint napi:napi_poll. That takes microseconds of every poll.
 `drops`: Packets dropped, by place: NIC ring, driver, qdisc, backlog, socket buffer.
 `kvm`: KVM's own counters of a guest, read on its host: exits, page faults, TLB flushes,
 shadow pages.

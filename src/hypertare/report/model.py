@@ -18,6 +18,7 @@ from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.findings import cell_order
 from hypertare.findings.summarise import Measured, measured
 from hypertare.probes.napi import NAPI
+from hypertare.probes.polls_traced import POLLS_TRACED
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import (
     Histogram,
@@ -270,11 +271,13 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
             besides.add(trial.planned.workload, records)
         if trial.status == "failed":
             failed.append(_failure(trial, place, records))
+        elif trial.planned.kind == "warmup":
+            polls.add(place, records, POLLS_TRACED.name)
         elif trial.counts:
             records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
             series += _series(trial, place, records)
             ecdf.add(place, records)
-            polls.add(place, records)
+            polls.add(place, records, NAPI.name)
             cpu.add(trial, place, records)
             translation.add(place.platform, place.cell, trial.planned.workload, records)
     return Report(
@@ -464,10 +467,10 @@ class _PollsMaker:
     def __init__(self) -> None:
         self._counts: dict[_Place, Counter[int]] = {}
 
-    def add(self, place: _Place, records: Sequence[Record]) -> None:
+    def add(self, place: _Place, records: Sequence[Record], probe: str) -> None:
         # Only the node under test is asked for its polls.
         for record in records:
-            if isinstance(record, ProbeValues) and record.probe == "napi":
+            if isinstance(record, ProbeValues) and record.probe == probe:
                 self._counts.setdefault(place, Counter()).update(
                     NAPI.histogram(records, record.node)
                 )

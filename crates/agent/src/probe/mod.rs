@@ -25,6 +25,7 @@ pub mod net_dev;
 pub mod net_snmp;
 pub mod outside;
 mod perf_event;
+pub mod polls_traced;
 pub mod schedstat;
 pub mod softirqs;
 pub mod stat;
@@ -79,6 +80,11 @@ pub trait ProbeKind: Sync {
     }
 }
 
+/// What a [`ProbeKind::watch`] gives that has set something up, or could not.
+fn watched<W: Watch + 'static>(started: Result<W>) -> Option<Result<Box<dyn Watch>>> {
+    Some(started.map(|watch| Box::new(watch) as Box<dyn Watch>))
+}
+
 /// What plans call them, and the module of each.
 macro_rules! probes {
     ($($probe:ident => $module:ident),+ $(,)?) => {
@@ -103,6 +109,7 @@ probes! {
     Outside => outside,
     CpuModes => cpu_modes,
     Napi => napi,
+    PollsTraced => polls_traced,
     Drops => drops,
     Kvm => kvm,
     KvmExits => kvm_exits,
@@ -452,7 +459,8 @@ mod tests {
             let values = counters::difference(&sample, &sample, &mut Vec::new()).unwrap();
             names.extend(values.into_keys().map(|name| (probe, name)));
         }
-        names.extend(napi::tests::polls().values.into_keys().map(|name| (Probe::Napi, name)));
+        let traced = polls_traced::tests::polls().values.into_keys();
+        names.extend(traced.map(|name| (Probe::PollsTraced, name)));
         names.push((Probe::Napi, "eth0.interrupts".to_owned()));
         names.push((Probe::Napi, "ksoftirqd_s".to_owned()));
         let drops = drops::tests::captured(1, 1).entries.into_iter().flat_map(|entry| entry.names);

@@ -1,14 +1,9 @@
 //! Packets per poll of every interface; the hardware interrupts of those interfaces; and the CPU time of
 //! ksoftirqd. Softirqs and the time in them are the probes `softirqs` and `stat`.
 //!
-//! Polls are counted in the kernel, and by one of two:
-//! - `hypertare_napi`, the project's own module (`kernel/`), as long as its file is open: some twenty
-//!   instructions a poll.
-//! - Where it is not to be had, a histogram on the kernel's tracepoint napi:napi_poll
-//!   (Documentation/trace/histogram.rst), in a tracing instance of this probe's own. That takes several
-//!   microseconds of each poll, which is enough to change what is measured: a note says so. The
-//!   tracepoint is of the machine: an interface of the same name in another network namespace is counted
-//!   too. Tracing needs root of the machine itself, not of a container.
+//! Polls are counted by `hypertare_napi`, the project's own module (`kernel/`), as long as its file is open:
+//! some twenty instructions a poll. Where it is not to be had they are not counted in the same phase, for the
+//! kernel's own tracepoint takes enough time to change what is measured: that is [`super::polls_traced`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,7 +15,6 @@ use hypertare_plan::{Histogram, NAPI_MODULE};
 
 use super::counters::{Kind, Sample};
 use super::threads::{self, Threads};
-use super::tracing::{Instance, Row, histograms};
 use super::{Counted, ProbeContext, ProbeKind};
 use crate::net::{Links, interrupts};
 use crate::own_machine::napi_module;
@@ -44,67 +38,45 @@ impl ProbeKind for Counters {
     }
 
     fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
-        Some(Watch::start(probe_context).map(boxed))
+        super::watched(Watch::start(probe_context))
     }
 }
 
-const EVENT: &str = "napi/napi_poll";
-/// Every trigger is looked at in every poll.
 const MOST_INTERFACES: usize = 16;
 
 /// Below procfs. The module counts as long as somebody has it open.
 const POLLS_FILE: &str = "hypertare_napi_polls";
 
-/// Who counts the polls.
-enum Counter {
-    Module(File),
-    /// With the reason why the module does not.
-    Tracepoint(Instance, String),
-}
+/// The module's count, open; or why there is none.
+struct Module(Result<File, String>);
 
-impl Counter {
-    fn start(proc: &Path, names: &[String]) -> Result<Self> {
-        match open_module(proc) {
-            Ok(file) => Ok(Counter::Module(file)),
-            Err(error) => {
-                let instance = Instance::make(&[EVENT])?;
-                for name in names {
-                    let trigger = format!("hist:keys=work if dev_name == \"{name}\"");
-                    instance.count(EVENT, &trigger)?;
-                }
-                Ok(Counter::Tracepoint(instance, format!("{error:#}")))
-            }
-        }
-    }
-
+impl Module {
     fn read(&self) -> Result<BTreeMap<String, Polls>> {
-        match self {
-            Counter::Module(file) => {
-                let mut text = String::new();
-                let mut file = file;
-                file.rewind()?;
-                file.read_to_string(&mut text).context(
-                    "reading the polls that were counted (ESTALE: a driver has set its NIC up anew \
-                     meanwhile, and those after it are in no count)",
-                )?;
-                parse_module(&text)
-            }
-            Counter::Tracepoint(instance, _) => parse(&instance.histogram(EVENT)?),
-        }
+        let Ok(mut file) = self.0.as_ref() else { return Ok(BTreeMap::new()) };
+        let mut text = String::new();
+        file.rewind()?;
+        file.read_to_string(&mut text).context(
+            "reading the polls that were counted (ESTALE: a driver has set its NIC up anew meanwhile, and \
+             those after it are in no count)",
+        )?;
+        parse_module(&text)
     }
 
-    /// What a reader of the numbers has to know of how they were counted.
+    /// What a reader of the numbers has to know.
     fn note(&self) -> Option<String> {
-        let Counter::Tracepoint(_, why) = self else { return None };
+        let why = self.0.as_ref().err()?;
         Some(format!(
-            "polls were counted by the kernel's own tracepoint, which takes microseconds of each poll, so \
-             that low NAPI weights achieve less; {NAPI_MODULE} takes next to nothing, but: {why}"
+            "polls were not counted, for {NAPI_MODULE} is not to be had: {why}; the kernel's own \
+             tracepoint, which takes microseconds of each, counts them in warm-ups alone (design.warmup)"
         ))
     }
 }
 
-fn open_module(proc: &Path) -> Result<File> {
+/// Opens the module's count, which begins with it.
+///
+/// # Errors
+/// The module cannot be loaded here, and why.
+pub(super) fn open_module(proc: &Path) -> Result<File> {
     napi_module::ensure_loaded()?;
     let path = proc.join(POLLS_FILE);
     File::open(&path).with_context(|| format!("opening {path:?}"))
@@ -129,7 +101,7 @@ fn parse_module(text: &str) -> Result<BTreeMap<String, Polls>> {
 
 /// The histograms while they are counted.
 pub struct Watch {
-    counter: Counter,
+    module: Module,
     /// Polls before the phase: another reader may have the module count already.
     before: BTreeMap<String, Polls>,
     interfaces: Vec<Watched>,
@@ -144,11 +116,10 @@ struct Watched {
 
 impl Watch {
     /// # Errors
-    /// The kernel cannot count polls here, and why.
+    /// The interfaces cannot be listed, or the module's count not be read.
     pub fn start(probe_context: &ProbeContext) -> Result<Self> {
-        let names = interfaces()?;
-        let counter = Counter::start(&probe_context.proc, &names)?;
-        let interfaces = names.into_iter().map(|name| {
+        let module = Module(open_module(&probe_context.proc).map_err(|error| format!("{error:#}")));
+        let interfaces = interfaces()?.into_iter().map(|name| {
             // Links of software have none.
             let interrupts = interrupts::of_interface(&name).unwrap_or_default();
             Watched { name, interrupts }
@@ -156,8 +127,8 @@ impl Watch {
         let ksoftirqd = threads::find(probe_context, |name| name.starts_with("ksoftirqd/"));
         let proc = probe_context.proc.clone();
         let interfaces = interfaces.collect();
-        let before = counter.read()?;
-        Ok(Watch { counter, before, interfaces, ksoftirqd, proc })
+        let before = module.read()?;
+        Ok(Watch { module, before, interfaces, ksoftirqd, proc })
     }
 
     fn interrupts(&self, text: &str) -> Sample {
@@ -189,14 +160,15 @@ impl super::Watch for Watch {
 
     /// Polls so far.
     fn counted(&self) -> Result<Counted> {
-        let found = self.counter.read()?;
+        let found = self.module.read()?;
         let mut counted = Counted::default();
-        counted.notes.extend(self.counter.note());
+        counted.notes.extend(self.module.note());
         if self.ksoftirqd.is_empty() {
             let why = "no ksoftirqd can be seen from this PID namespace: its CPU time is unknown";
             counted.notes.push(why.to_owned());
         }
-        for Watched { name, .. } in &self.interfaces {
+        let is_counted = self.module.0.is_ok();
+        for Watched { name, .. } in self.interfaces.iter().filter(|_| is_counted) {
             let after = found.get(name).cloned().unwrap_or_default();
             add(&mut counted, name, after.since(self.before.get(name)));
         }
@@ -206,9 +178,9 @@ impl super::Watch for Watch {
 
 /// One interface's: polls by packets, and polls that found no room.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Polls {
-    by_packets: BTreeMap<u64, u64>,
-    dropped: u64,
+pub(super) struct Polls {
+    pub(super) by_packets: BTreeMap<u64, u64>,
+    pub(super) dropped: u64,
 }
 
 impl Polls {
@@ -223,7 +195,7 @@ impl Polls {
     }
 }
 
-fn add(counted: &mut Counted, interface: &str, polls: Polls) {
+pub(super) fn add(counted: &mut Counted, interface: &str, polls: Polls) {
     let count: u64 = polls.by_packets.values().sum();
     let packets: u64 = polls.by_packets.iter().map(|(packets, polls)| packets * polls).sum();
     counted.values.insert(format!("{interface}.polls"), count as f64);
@@ -240,83 +212,14 @@ fn add(counted: &mut Counted, interface: &str, polls: Polls) {
 }
 
 /// Those that may poll, by their own count: they are up and not the loopback.
-fn interfaces() -> Result<Vec<String>> {
+pub(super) fn interfaces() -> Result<Vec<String>> {
     let up = Links::open()?.list()?.into_iter().filter(|link| link.up && link.name != "lo");
     Ok(up.map(|link| link.name).filter(|name| !name.contains('"')).take(MOST_INTERFACES).collect())
 }
 
-/// One histogram for each trigger; its filter names the interface.
-fn parse(text: &str) -> Result<BTreeMap<String, Polls>> {
-    let mut found = BTreeMap::new();
-    for histogram in histograms(text)? {
-        let Some(name) = filtered(&histogram.trigger) else { continue };
-        let polls: &mut Polls = found.entry(name).or_default();
-        polls.dropped = histogram.dropped;
-        for Row { keys, hits } in &histogram.rows {
-            polls
-                .by_packets
-                .insert(*keys.get("work").context("a poll without its packets")?, *hits);
-        }
-    }
-    Ok(found)
-}
-
-fn filtered(trigger: &str) -> Option<String> {
-    let (_, rest) = trigger.split_once("dev_name == \"")?;
-    Some(rest.split_once('"')?.0.to_owned())
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    const TWO: &str = "\
-# event histogram
-#
-# trigger info: hist:keys=work:vals=hitcount:sort=hitcount:size=2048 if dev_name == \"eth1\" [active]
-#
-
-
-Totals:
-    Hits: 0
-    Entries: 0
-    Dropped: 0
-# event histogram
-#
-# trigger info: hist:keys=work:vals=hitcount:sort=hitcount:size=2048 if dev_name == \"eth0\" [active]
-#
-
-{ work:         64 } hitcount:          3
-{ work:          1 } hitcount:         12
-{ work:          0 } hitcount:         40
-
-Totals:
-    Hits: 55
-    Entries: 3
-    Dropped: 2
-";
-
-    pub(crate) fn polls() -> Counted {
-        let mut counted = Counted::default();
-        for (name, polls) in parse(TWO).unwrap() {
-            add(&mut counted, &name, polls);
-        }
-        counted
-    }
-
-    #[test]
-    fn every_trigger_is_its_interfaces() {
-        let polls = polls();
-        assert_eq!(
-            (polls.values["eth0.polls"], polls.values["eth0.polled_packets"]),
-            (55.0, 204.0)
-        );
-        assert_eq!(polls.values["eth1.polls"], 0.0);
-        let buckets = &polls.histograms["eth0.packets_per_poll"].buckets;
-        assert_eq!(buckets, &[(0, 40), (1, 12), (64, 3)]);
-        assert!(!polls.histograms.contains_key("eth1.packets_per_poll"));
-        assert_eq!(polls.notes, ["2 polls of eth0 had no room in the histogram"]);
-    }
 
     #[test]
     fn the_modules_lines_are_read() {
@@ -333,10 +236,5 @@ Totals:
         let read = |text| parse_module(text).unwrap().remove("eth0").unwrap();
         let since = read("eth0 0:5 1:12 2:4").since(Some(&read("eth0 0:5 1:10")));
         assert_eq!(since.by_packets, BTreeMap::from([(1, 2), (2, 4)]));
-    }
-
-    #[test]
-    fn a_broken_histogram_is_an_error() {
-        assert!(parse(&TWO.replace("hitcount:          3", "hitcount: many")).is_err());
     }
 }

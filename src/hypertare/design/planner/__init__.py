@@ -14,6 +14,7 @@ from hypertare.design.planner.machine_resources import (
 )
 from hypertare.design.planner.nodes import boot_limit_s
 from hypertare.design.planner.pairs import pairs
+from hypertare.design.planner.probes import counts_in_warmups
 from hypertare.design.planner.trial import make_trial
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Likeness",
     "MachineResources",
     "boot_limit_s",
+    "counts_in_warmups",
     "expected_seconds",
     "files_memory",
     "make_bench",

@@ -15,6 +15,7 @@ from hypertare.platforms.registry import has_own
 from hypertare.probes.probe import Place, ProbeKind
 from hypertare.probes.registry import KINDS
 from hypertare.protocol import plan
+from hypertare.protocol.constants import NAPI_MODULE
 from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 
@@ -25,10 +26,11 @@ def probes_of(
     plot: WholePlot,
     working: Sequence[Pair],
     own_machine: bool,
+    warmup: bool,
     on: MachineResources,
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
-    wanted = [kind for kind in KINDS if _is_wanted(kind, study)]
+    wanted = [kind for kind in KINDS if _is_wanted(kind, study, warmup)]
     nodes = nodes_of(working)
     machines = nodes if own_machine else []
     backed = nodes if variant.kind.is_backed_by_host else []
@@ -58,10 +60,19 @@ def probes_of(
     return list(dict.fromkeys(found))
 
 
-def _is_wanted(kind: ProbeKind, study: Study) -> bool:
+def _is_wanted(kind: ProbeKind, study: Study, warmup: bool) -> bool:
     if kind.is_of_network and not study.needs_network:
         return False
+    if kind.in_warmups_with is not None:
+        return warmup and kind.in_warmups_with in study.probes
     return not kind.is_optional or kind.name in study.probes
+
+
+def counts_in_warmups(study: Study, on: MachineResources) -> bool:
+    """Whether polls are to be counted and a kernel lacks the module that counts them in any trial."""
+    apart = {kind.in_warmups_with for kind in KINDS} & set(study.probes)
+    lacking = any(NAPI_MODULE not in image.modules for image in on.images.values())
+    return bool(apart) and study.needs_network and lacking
 
 
 def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
