@@ -479,7 +479,7 @@ def test_what_a_law_foretold_is_a_claim() -> None:
     assert judge(one, [], [law(0.02, -0.01, 0.05)]).judgement == "holds"
     assert judge(one, [], [law(0.5, 0.4, 0.6)]).judgement == "fails"
     assert judge(one, [], [law(0.02, -0.2, 0.3)]).judgement == "undecided"
-    assert "fitted to 1, 2, 4, foretells 100 Mb/s" in judge(one, [], [law(0, 0, 0)]).evidence
+    assert "it predicts 100 Mb/s, fitted to 1, 2, 4; " in judge(one, [], [law(0, 0, 0)]).evidence
     assert judge(one, [], []).judgement == "undecided"
     at = claim(**{**one.model_dump(), "where": {"sut.guests": 4}})
     assert judge(at, [], [law(0.02, -0.01, 0.05)]).judgement == "undecided"

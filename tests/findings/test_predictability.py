@@ -136,7 +136,7 @@ def test_a_loaded_rate_is_foretold_from_a_guest_alone() -> None:
     alone, beside = (914e6, 0.2055), {2: (902e6, 0.1836), 4: (535e6, 0.1134), 8: (217e6, 0.047)}
     values = {1: [{"goodput": alone[0], "outside_cpu_share": alone[1], "outside_cpu": 1.0}]}
     for n, (rate, share) in beside.items():
-        # The phase is the longer the more there are: seconds of CPU foretell nothing.
+        # The phase is the longer the more there are: seconds of CPU predict nothing.
         shares = {"outside_cpu_share": share + 0.9, "neighbours_cpu_share": 0.9}
         seconds = {"outside_cpu": n * (share + 0.9), "neighbours_cpu": n * 0.9}
         values[n] = [{"goodput": rate, **shares, **seconds}]

@@ -50,7 +50,7 @@ def test_neither_units_nor_order_matter(rates, of_rate, of_goodput, random) -> N
 
 @given(RATES, st.floats(0.1, 0.9))
 def test_what_a_full_link_gives_levels_off(rates: list[float], limit: float) -> None:
-    # Else the lowest rate, which may be beyond the limit itself, foretells what the highest gives.
+    # Else the lowest rate, which may be beyond the limit itself, predicts what the highest gives.
     assume(min(rates) < FOLLOWS * max(rates))
     top = limit * max(rates)
     assert shape(exact({rate: min(rate, top) for rate in rates})).kind == "levels off"

@@ -194,9 +194,9 @@ def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
         if found.error_low == found.error_high:
             around = "exact"
     return (
-        f"{one.law}, fitted to {fitted}, foretells {figures.quantity(found.predicted, one.unit)}, "
-        f"measured {figures.quantity(found.measured, one.unit)}, error {percent(found.error)} "
-        f"({around}), {_wanted(claim, 'share')}"
+        f"{one.law} {percent(found.error)} off ({around}): it predicts "
+        f"{figures.quantity(found.predicted, one.unit)}, fitted to {fitted}; "
+        f"{figures.quantity(found.measured, one.unit)} were measured, {_wanted(claim, 'share')}"
     )
 
 

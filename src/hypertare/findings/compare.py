@@ -110,7 +110,7 @@ class Gate:
 
 
 class Comparison(Part):
-    """All changes, what only one run has, laws that foretell in one and not in the other, and what to
+    """All changes, what only one run has, laws that predict in one and not in the other, and what to
     know before believing it.
     """
 

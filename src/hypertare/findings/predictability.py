@@ -1,4 +1,4 @@
-"""Do simple laws foretell what more guests do? Fits and errors over a run's trials. Pure."""
+"""Do simple laws predict what more guests do? Fits and errors over a run's trials. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Of = Callable[[Values, int], float]
 class Subject:
     """What a law says something of.
 
-    The law is fitted to `fitted` of some numbers of guests, and what it foretells is set against
+    The law is fitted to `fitted` of some numbers of guests, and what it predicts is set against
     `measured` of the others. It builds on something else that was measured too, as a loaded rate on a
     CPU share, where `times` brings both to the unit of `response`. `beside_load`: it is of guests whose
     neighbours are there to disturb, and of no others.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hypertare.base.response import VIRTUAL
 from hypertare.base.units import human_duration
 from hypertare.base.words import word
 from hypertare.report import charts, forest, plots, verdict
@@ -18,8 +20,11 @@ from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import meaning
 
 _BAR = 24
-_WORDS_OF_EVIDENCE = (None, 24, 16, 8)
-"""Of each claim in a short document: all that there are, and fewer where they do not fit."""
+_WORDS_OF_EVIDENCE = (None, 60, 48, 40, 32, 28, 24, 20, 16, 12, 8)
+"""Of each claim in a short document: all that there are, and fewer where they do not fit. Before any is
+cut, all go without what was wanted, which claims' texts say, and without the clock, which the page says.
+"""
+_WANTED = re.compile(r", wanted (?:above|below|within) [^,]+?(?=, |$)")
 _SPACE = "\u00a0"
 """Readers of Markdown would make one space of several."""
 
@@ -146,24 +151,25 @@ def _warnings(report: Report) -> Iterator[str]:
 
 
 def _claims(report: Report, most_words: int | None = None) -> Iterator[str]:
-    """`most_words`: of the evidence of each."""
+    """`most_words`: of the evidence of each. What its brackets hold is said once, in the head."""
     if not report.summary.claims:
         return
     yield from ("## Claims", "")
+    interval = f"{report.meta.confidence * 100:g} % interval"
     claims = (
-        (one.text, one.judgement, _cut(one.evidence, most_words)) for one in report.summary.claims
+        (one.text, one.judgement, _cut(one.evidence.replace(f"({interval} ", "("), most_words))
+        for one in report.summary.claims
     )
-    yield from _grid((text("claim"), text("judgement"), text("evidence")), claims)
+    evidence = text(f"evidence, with its {interval}")
+    yield from _grid((text("claim"), text("judgement"), evidence), claims)
     yield ""
 
 
 def _cut(text: str, most_words: int | None) -> str:
-    words = text.split()
-    return (
-        text
-        if most_words is None or len(words) <= most_words
-        else " ".join([*words[:most_words], "…"])
-    )
+    if most_words is None:
+        return text
+    words = _WANTED.sub("", text.replace(VIRTUAL, "")).split()
+    return " ".join(words if len(words) <= most_words else [*words[:most_words], "…"])
 
 
 def _cells(report: Report) -> Iterator[str]:

@@ -566,7 +566,7 @@ class Prediction(Part):
 
 
 class Predictability(Part):
-    """Whether a law, fitted to some numbers of guests, foretells the others. With a line of a limited
+    """Whether a law, fitted to some numbers of guests, predicts the others. With a line of a limited
     rate the fair rate is what that carries, and nothing is fitted.
     """
 

@@ -50,13 +50,13 @@ def _universal_scalability(points: Points) -> Fitted:
     found, _ = optimize.nnls(rows / wanted[:, None], np.ones_like(wanted))
     first, contention, coherency = (float(c) for c in found)
 
-    def foretell(n: int) -> float:
+    def predict(n: int) -> float:
         below = first + contention * (n - 1) + coherency * n * (n - 1)
         if not below > 0:
             raise ValueError(f"these values leave the aggregate of {n} guests open")
         return n / below
 
-    return foretell
+    return predict
 
 
 FAIR_RATE = Law("fair rate", "R / N", 1, _scaled(lambda n: 1 / n))

@@ -10,7 +10,7 @@ CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
 
 
 FOLLOWS = 0.95
-"""Goodput of at least this share of what the slope so far foretells still follows: 5 % lost is the
+"""Goodput of at least this share of what the slope so far predicts still follows: 5 % lost is the
 first loss that a reader would see in a picture."""
 
 LEVEL = 0.80
@@ -43,7 +43,7 @@ class Shape:
 def shape(points: Sequence[Offered]) -> Shape:
     """Names the shape of goodput over offered rate.
 
-    - `keeps up`: at the highest rate goodput is what the lowest rate's share foretells, as far as
+    - `keeps up`: at the highest rate goodput is what the lowest rate's share predicts, as far as
       `FOLLOWS`; no knee was reached.
     - `levels off`: it is less than that, and at least `LEVEL` of the peak.
     - `livelock`: at the highest rate, goodput is below `LEVEL` of the peak.

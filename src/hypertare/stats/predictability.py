@@ -1,4 +1,4 @@
-"""Does a law, fitted to some numbers of guests, foretell the others?"""
+"""Does a law, fitted to some numbers of guests, predict the others?"""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def judge(predictions: Sequence[Prediction], most: float) -> Verdict:
 def _compare(
     law: Law, fitted: Mapping[int, np.ndarray], n: int, seen: np.ndarray, confidence: float
 ) -> Prediction:
-    predicted = _foretell(law, fitted, n)
+    predicted = _predict(law, fitted, n)
     parts = [_of_mean(seen), *_jackknife(law, fitted, n)]
     difference = predicted - float(seen.mean())
     variance = sum(part for part, _ in parts)
@@ -115,7 +115,7 @@ def _exact(
     return replace(found, low=found.error, high=found.error) if known else found
 
 
-def _foretell(law: Law, fitted: Mapping[int, np.ndarray], n: int) -> float:
+def _predict(law: Law, fitted: Mapping[int, np.ndarray], n: int) -> float:
     predict = law.fit({number: math.exp(float(values.mean())) for number, values in fitted.items()})
     return math.log(predict(n))
 
@@ -135,9 +135,7 @@ def _jackknife(law: Law, fitted: Mapping[int, np.ndarray], n: int) -> list[tuple
         if count < 2:
             parts.append((0.0, 0.0))
             continue
-        without = [
-            _foretell(law, {**fitted, number: np.delete(values, i)}, n) for i in range(count)
-        ]
+        without = [_predict(law, {**fitted, number: np.delete(values, i)}, n) for i in range(count)]
         parts.append(((count - 1) / count * float(np.var(without) * count), count - 1.0))
     return parts
 

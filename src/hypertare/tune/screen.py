@@ -206,7 +206,7 @@ def corners(knobs: int) -> list[tuple[int, ...]]:
     return list(itertools.islice(itertools.product((-1, 1), repeat=knobs), 1 << 16))
 
 
-def foretell(design: Design, row: Sequence[int], found: Sequence[Effect]) -> float:
+def predict(design: Design, row: Sequence[int], found: Sequence[Effect]) -> float:
     """The log ratio of a corner to the default that main effects and interactions add up to."""
     places = {knob.path: place for place, knob in enumerate(design.knobs)}
     here = there = 0.0

@@ -326,7 +326,10 @@ class Tuner:
         )
         design = screen.design(self.space.knobs, max(0, room) // REPLICATES)
         if design is None:
-            self._warn("The budget is too small for screening; every knob goes into the search.")
+            if len(self.space.knobs) > 2:
+                self._warn(
+                    "The budget is too small for screening; every knob goes into the search."
+                )
             return list(self.space.knobs)
         self.outcome.design = design
         settings = design.settings(self.space.default)
@@ -484,14 +487,14 @@ class Tuner:
         )
 
     def _foreseen(self) -> Setting | None:
-        """The corner that the screening's effects foretell to be best."""
+        """The corner that the screening's effects predict to be best."""
         design = self.outcome.design
         if design is None:
             return None
         sums: dict[int, Gains] = {}
         for run, row in enumerate(screen.corners(len(design.knobs))):
             gains = [
-                _sign(response) * screen.foretell(design, row, self.outcome.effects[response.name])
+                _sign(response) * screen.predict(design, row, self.outcome.effects[response.name])
                 for response in self.aims.responses
             ]
             sums[run] = (gains[0], gains[-1])

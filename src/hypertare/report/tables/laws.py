@@ -1,4 +1,4 @@
-"""What laws foretell of more guests."""
+"""What laws predict of more guests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hypertare.runs.summary import Predictability, Prediction
 FORM = TableSpec(
     "predictability",
     "Predictability",
-    "Each law is fitted to some numbers of guests and foretells another, which it has not seen. The error "
+    "Each law is fitted to some numbers of guests and predicts another, which it has not seen. The error "
     "is predicted over measured, less 1, with its interval; a setting is predictable where the whole "
     "interval lies within the bound.",
     (
         text("setting"),
         text("law"),
         text("fitted to"),
-        Column("foretells"),
+        Column("predicts"),
         Column("predicted"),
         Column("measured"),
         Column("error"),
