@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.engine.campaign import Campaign
 from hypertare.engine.cell_tracker import MAX_FAILURES
 from hypertare.engine.expected import expected_run_s
+from hypertare.machines.steps import AgentError
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, REACH
 from hypertare.protocol.records import (
@@ -163,12 +165,22 @@ class TrialRecorder:
         pass
 
 
-def campaign(machine: MadeUp, recorder: TrialRecorder, text: str = TEXT) -> Campaign:
+def campaign(
+    machine: MadeUp, recorder: TrialRecorder, text: str = TEXT, further: Sequence[MadeUp] = ()
+) -> Campaign:
     file = StudyFile(text, "probe.toml")
     study = file.study()
     design = make(study, 1)
     return Campaign(
-        file, study, design, machine, recorder, recorder, ON, clock=lambda: machine.time
+        file,
+        study,
+        design,
+        machine,
+        recorder,
+        recorder,
+        replace(ON, further=(ON,) * len(further)),
+        clock=lambda: machine.time,
+        further=further,
     )
 
 
@@ -408,3 +420,53 @@ def test_a_baseline_that_is_alone_is_measured() -> None:
     failing = TrialRecorder()
     assert campaign(MadeUp(fate=lambda node, trial: "no"), failing, alone).run()
     assert [trial.status for trial in failing.finished] == ["failed"]
+
+
+NATIVE = TEXT.replace('["native", "guest"]', '["native", "container"]')
+
+
+@pytest.mark.parametrize("text", [TEXT, NATIVE], ids=["boots", "boots nothing"])
+def test_several_hosts_have_boots_by_turns(text: str) -> None:
+    first, second, recorder = MadeUp(noise=0.5), MadeUp(noise=0.5), TrialRecorder()
+    assert campaign(first, recorder, text, [second]).run()
+    assert (len(first.benches), len(second.benches)) == (2, 1)
+    on = {trial for _, trial in second.trials}
+    for trial in recorder.finished:
+        assert (trial.planned.id in on) == (trial.planned.boot % 2 == 1)
+    assert not first.up and not second.up
+
+
+def test_precise_is_a_cell_that_every_host_has_measured() -> None:
+    machines, recorder = [MadeUp(noise=0.0001) for _ in range(3)], TrialRecorder()
+    text = NATIVE.replace("min_trials = 5", "min_trials = 4")
+    assert campaign(machines[0], recorder, text, machines[1:]).run()
+    assert [len(one.benches) for one in machines] == [1, 1, 1]
+
+
+def test_a_host_that_is_lost_is_missed_and_the_others_go_on() -> None:
+    def gone(node: str, trial: int) -> None:
+        raise AgentError("the agent at ssh lab2 ended: Connection reset")
+
+    first, second, recorder = MadeUp(noise=0.5), MadeUp(fate=gone), TrialRecorder()
+    assert campaign(first, recorder, further=[second]).run()
+    assert {trial.planned.boot % 2 for trial in recorder.finished} == {0}
+    assert len(measured(recorder, "guest")) == 12
+    assert any("Connection reset" in event for event in recorder.events)
+
+
+def test_a_run_whose_hosts_are_all_lost_ends_with_the_reason() -> None:
+    def gone(node: str, trial: int) -> None:
+        raise AgentError("it ended")
+
+    with pytest.raises(AgentError, match="it ended"):
+        campaign(MadeUp(fate=gone), TrialRecorder(), further=[MadeUp(fate=gone)]).run()
+
+
+def test_with_several_hosts_a_run_goes_on_with_the_turns_that_follow() -> None:
+    first, second, recorder = MadeUp(noise=0.5), MadeUp(noise=0.5), TrialRecorder()
+    campaign(first, recorder, further=[second]).run()
+    stored = [trial for trial in recorder.finished if trial.planned.boot == 0]
+    again, other, rest = MadeUp(noise=0.5), MadeUp(noise=0.5), TrialRecorder(stored)
+    campaign(again, rest, further=[other]).run()
+    assert min(trial.planned.boot for trial in rest.finished) == 1
+    assert len(other.benches) >= 1

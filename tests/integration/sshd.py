@@ -119,38 +119,49 @@ def machine_apart(lab: Lab) -> Iterator[Machine]:
 
 
 @contextmanager
-def machine(lab: Lab, inside: tuple[str, ...] = ()) -> Iterator[Machine]:
-    place, home = lab.home / "sshd", lab.home / "there"
-    place.mkdir()
+def machine(
+    lab: Lab, inside: tuple[str, ...] = (), beside: Machine | None = None
+) -> Iterator[Machine]:
+    """One `beside` another has its keys, and a home of its own."""
+    if beside is None:
+        place, home, name = lab.home / "sshd", lab.home / "there", "first"
+        _make_keys(place)
+    else:
+        place, home, name = beside.place, lab.home / "there-too", "second"
     (home / "bin").mkdir(parents=True)
     (home / "greeting").write_text(
         "Welcome, as a shell of somebody's greets even those who do not look\n"
     )
-    for name in ("host", "user"):
-        key = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / name))
-        subprocess.run(key, check=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     mark = f"{MARK}={lab.mark}"
     pam = "yes" if os.geteuid() == 0 else "no"
-    (place / "config").write_text(_CONFIG.format(place=place, home=home, port=port, pam=pam))
+    config, log = place / f"{name}-config", place / f"{name}-log"
+    config.write_text(_CONFIG.format(place=place, home=home, port=port, pam=pam))
     login = home / "bin" / "login"
     login.write_text(_LOGIN.format(home=home, mark=mark, inside=" ".join(inside)))
     login.chmod(0o755)
     (place / "client").write_text(_CLIENT.format(place=place))
     public = (place / "host.pub").read_text().split()
-    (place / "known").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
+    with (place / "known").open("a") as known:
+        known.write(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    log = place / "log"
-    process = subprocess.Popen((SSHD, "-D", "-f", place / "config", "-E", log))
+    process = subprocess.Popen((SSHD, "-D", "-f", config, "-E", log))
     try:
         until(lambda: log.exists() and "listening" in log.read_text(), "sshd to listen", 20)
         yield Machine(place, home, port, process, inside)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+
+def _make_keys(place: Path) -> None:
+    place.mkdir()
+    for name in ("host", "user"):
+        key = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / name))
+        subprocess.run(key, check=True)
 
 
 def _is_sshd(pid: int) -> bool:

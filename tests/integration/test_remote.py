@@ -194,3 +194,44 @@ def test_a_guest_boots_there_from_what_was_brought(lab: Lab, there: Machine) -> 
     )
     assert ran.status == 0 and not stray.exists()
     assert [file.stat().st_ino for file in files] == inodes, "nothing is brought again"
+
+
+def test_two_hosts_have_boots_by_turns_and_one_that_is_lost_is_missed(
+    lab: Lab, there: Machine
+) -> None:
+    before = Traces.now()
+    with machine(lab, beside=there) as other:
+        reach = f'{there.reach}", "{other.reach}'
+        text = STUDY.replace('"{reach}"', '["{reach}"]').replace(
+            "blocks_per_boot = {trials}", "blocks_per_boot = 2"
+        )
+        lab.study(text.format(reach=reach, platform="container", trials=8))
+        ran = lab.run("run", "study.toml", "--out", "run", **there.env)
+        assert ran.status == 0, ran
+        found = summary(lab.work / "run")
+        (by_host,) = (one for one in found["analyses"] if one["name"] == "hosts")
+        hosts = [there.reach, other.reach]
+        burns = [one["what"] for one in by_host["rows"] if one["cell"]["workload"] == "burn"]
+        assert burns == [*hosts, *hosts]
+        assert len(there.agents()) == len(other.agents()) == 1
+
+        started = lab.start("run", "study.toml", "--out", "lost", **there.env)
+        started.until_trials(lab.work / "lost", 2)
+        before.agents.update(started.agents())
+        for session in reversed(other.sessions()):
+            lab.kill(session)
+        ran = started.end()
+        assert ran.status == 0, ran
+        assert "a host was lost, and the run went on without its boots" in ran.said
+        trials = summary(lab.work / "lost")["estimates"]
+        assert {one["n"] for one in trials if one["response"] == "goodput"} == {8}
+
+        refused = lab.run(
+            "run",
+            "study.toml",
+            "--set",
+            f'remote.reach=["{reach}", "ssh -p 1 a@127.0.0.1"]',
+            **there.env,
+        )
+        assert refused.status == 3 and "Connection refused" in refused.said, refused
+    lab.assert_nothing_left(before)

@@ -35,7 +35,7 @@ def study(
 
 def test_benches_on_a_lab_elsewhere_are_those_of_a_host_that_is_somebodys() -> None:
     found = study(workload='type = "stream"').study()
-    assert found.remote is not None and found.remote.words == ("ssh", "lab2")
+    assert found.remote is not None and found.remote.hosts == (("ssh", "lab2"),)
     assert not found.needs_files and found.machine_kind.is_sandboxed
     assert study(workload='type = "command"\ncommand = ["true"]').study().needs_files
 
@@ -81,3 +81,22 @@ def test_which_host_it_is_is_no_factor() -> None:
     file = study(before='machine = "remote"\nfactors."remote.reach" = ["ssh a", "ssh b"]')
     with pytest.raises(InputError, match="cannot be a factor"):
         make(file.study(), 1)
+
+
+def test_it_may_be_several_hosts_each_once() -> None:
+    found = study(remote='[remote]\nreach = ["ssh lab1", "ssh -p 22 lab2"]').study()
+    assert found.remote is not None
+    assert found.remote.hosts == (("ssh", "lab1"), ("ssh", "-p", "22", "lab2"))
+
+
+@pytest.mark.parametrize(
+    ("reach", "said"),
+    [
+        ("[]", "at least 1"),
+        ('["ssh lab1", "ssh  lab1"]', "is there twice: name each host once"),
+        ('["ssh lab1", "rsh lab2"]', "is no ssh"),
+    ],
+)
+def test_hosts_that_are_none_are_refused(reach: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(remote=f"[remote]\nreach = {reach}").study()

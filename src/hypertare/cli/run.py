@@ -334,6 +334,8 @@ def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | Non
             "trials_per_round": design.trials_per_round,
             "expected_s": {"least": min(least, most), "most": most},
         }
+        if study.remote is not None:
+            document["hosts"] = list(study.remote.reaches)
         if boots:
             document["boots"] = {"least": boots[0], "most": boots[1], "at_once": jobs}
         if prepared.search is not None:
@@ -351,6 +353,9 @@ def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | Non
         named = ", ".join(f"{name} = {level}" for name, level in plot.levels.items()) or "one"
         variants = ", ".join(_variant_text(v.platform, v.levels) for v in plot.variants)
         print(f"  {named}: {variants}")
+    if study.remote is not None and len(hosts := study.remote.reaches) > 1:
+        turns = ", ".join(f"{number} on {host}" for number, host in enumerate(hosts))
+        print(f"boots by turns, {study.design.blocks_of_a_boot} blocks each: {turns}, and so on")
     print("first round, each block in random order:")
     for _, levels, _, block in first:
         order = ", ".join(

@@ -42,6 +42,21 @@ class NotMade:
     records: tuple[Record, ...]
 
 
+@dataclass
+class _Site:
+    """A host that benches stand on."""
+
+    machine: Machine
+    on: planner.MachineResources
+    others: BackgroundLoad
+    is_lost: bool = False
+
+
+def _watching(machine: Machine, recorder: TrialRecorder) -> BackgroundLoad:
+    notify = recorder.journal.add_other_programs
+    return BackgroundLoad(notify, machine.proc, beside=machine.processes)
+
+
 class Benches:
     """Makes benches and runs trials on the one that stands: `plot`, absent where none does.
 
@@ -55,20 +70,49 @@ class Benches:
         recorder: TrialRecorder,
         on: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
+        further: Sequence[Machine] = (),
     ) -> None:
-        self.machine = machine
         self.recorder = recorder
-        self.on = on
         self.clock = clock
-        self.others = BackgroundLoad(
-            recorder.journal.add_other_programs, machine.proc, beside=machine.processes
-        )
+        self._sites = [
+            _Site(one, resources, _watching(one, recorder))
+            for one, resources in zip((machine, *further), on.hosts, strict=True)
+        ]
+        self._site = self._sites[0]
         self.plot: WholePlot | None = None
         self.lost = False
         self._plans: dict[object, plan.Trial] = {}
 
+    @property
+    def machine(self) -> Machine:
+        """That of the host at work."""
+        return self._site.machine
+
+    @property
+    def on(self) -> planner.MachineResources:
+        return self._site.on
+
+    @property
+    def others(self) -> BackgroundLoad:
+        return self._site.others
+
+    @property
+    def has_several(self) -> bool:
+        """Hosts, which have boots by turns: one's follow from their numbers, so also when a run goes on."""
+        return len(self._sites) > 1
+
+    def is_lost(self, boot: int) -> bool:
+        """Whether the host whose turn it would be is lost."""
+        return self._sites[boot % len(self._sites)].is_lost
+
+    def lose_host(self) -> bool:
+        """Goes on without the host at work; whether there is another."""
+        self._site.is_lost, self.plot = True, None
+        return not all(site.is_lost for site in self._sites)
+
     def make(self, plot: WholePlot, boot: int) -> NotMade | None:
-        """Makes the bench of a plot, where none stands."""
+        """Makes the bench of a plot, where none stands, on the host whose turn it is."""
+        self._site = self._sites[boot % len(self._sites)]
         file = self.recorder.file
         study = file.cell(plot.levels)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}

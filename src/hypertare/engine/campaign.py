@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from hypertare.base import loading
+from hypertare.base.errors import HypertareError
 from hypertare.design import planner
 from hypertare.design.design import Design, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind
@@ -40,13 +41,14 @@ class Campaign:
         observer: Observer,
         resources: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
+        further: Sequence[Machine] = (),
     ) -> None:
         self.study = study
         self.design = design
         self.observer = observer
         self.clock = clock
         self.recorder = TrialRecorder(file, journal, observer)
-        self.benches = Benches(machine, self.recorder, resources, clock)
+        self.benches = Benches(machine, self.recorder, resources, clock, further)
         self.cells = CellTracker(study, design, self.recorder.warn, resources)
         stored = [trial for trial in journal.trials() if trial.planned.of_cell]
         self.numbers = Numbers.after(trial.planned for trial in stored)
@@ -83,8 +85,20 @@ class Campaign:
     # --- one boot
 
     def _visit(self, index: int, keys: Sequence[Key]) -> None:
-        """Makes the bench of a plot, warms up, takes some blocks of these cells, removes the bench."""
+        """Makes the bench of a plot, warms up, takes some blocks of these cells, removes the bench. A run
+        that has several hosts goes on without one that is lost.
+        """
+        try:
+            self._visit_host(index, keys)
+        except HypertareError as error:
+            if not self.benches.has_several or not self.benches.lose_host():
+                raise
+            self.recorder.warn(f"a host was lost, and the run went on without its boots: {error}")
+
+    def _visit_host(self, index: int, keys: Sequence[Key]) -> None:
         plot, boot = self.design.plots[index], self.numbers.new_boot()
+        while self.benches.is_lost(boot):
+            boot = self.numbers.new_boot()
         self._visits[index] += 1
         self.observer.bench(boot, plot)
         live = self.cells.live_plot(index)
@@ -107,10 +121,11 @@ class Campaign:
             self.benches.down()
 
     def _repetitions(self, index: int, keys: Sequence[Key]) -> Iterator[int]:
-        """Blocks of a visit. Where nothing boots, another bench is no other sample: one lasts to the end
-        of the run, unless other plots need theirs in between.
+        """Blocks of a visit. Where nothing boots, another bench on the same host is no other sample: one
+        lasts to the end of the run, unless other plots or hosts need theirs in between.
         """
         lasts = not self.design.plots[index].boots and len(self.design.plots) == 1
+        lasts = lasts and not self.benches.has_several
         for repetition in itertools.count():
             enough = repetition >= self.study.design.blocks_of_a_boot
             if enough and not lasts and not self._stays(index, keys):
@@ -121,7 +136,11 @@ class Campaign:
         """Whether the first boot of a plot is its last one, for there is no time for two more: a run that
         ends at two boots knows less than with one.
         """
-        if not self.design.plots[index].boots or self._visits[index] > 1:
+        if (
+            not self.design.plots[index].boots
+            or self._visits[index] > 1
+            or self.benches.has_several
+        ):
             return False
         wanted = list(filter(self.cells.is_open, keys))
         plots = len({key.plot for key in self.cells.open()})

@@ -46,6 +46,7 @@ class CellTracker:
         self.study = study
         self.design = design
         self.warn = warn
+        self._hosts = len(resources.hosts)
         self._counts_in_warmups = planner.counts_in_warmups(study, resources)
         self._done: set[Key] = set()
         self._failures: Counter[tuple[Key, str]] = Counter()
@@ -63,7 +64,9 @@ class CellTracker:
         baseline = next((v.node for v in plot.variants if v.kind.is_baseline), "")
         subjects = [variant.node for variant in plot.variants if _is_subject(variant, plot)]
         boots_at_all = plot.boots or self.study.machine_kind.boots_whole_pcs
-        min_boots = self.study.design.min_boots if boots_at_all else 1
+        # Where nothing boots, another boot is another sample only on another host.
+        least = self.study.design.min_boots if boots_at_all else 1
+        min_boots = max(least, self._hosts)
         return Watched(self.study, baseline, subjects, min_boots)
 
     # --- what is open

@@ -35,6 +35,7 @@ def create(
         argv=tuple(sys.argv),
         seed=prepared.design.seed,
         machine=runner.state(prepared, on),
+        hosts=tuple(runner.state(prepared, one) for one in on.hosts) if on.further else (),
         clock=study.clock,
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
         versions=runner.versions(on, asked),

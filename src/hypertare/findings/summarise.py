@@ -70,6 +70,7 @@ def summarise(
     from hypertare.findings.curves import curves
     from hypertare.findings.doubt import of_rates
     from hypertare.findings.estimates import estimate
+    from hypertare.findings.hosts import differing, of_hosts
     from hypertare.findings.levels import level_changes
     from hypertare.findings.nearness import shifts
     from hypertare.findings.predictability import predictability
@@ -114,6 +115,7 @@ def summarise(
     had = Conditions({one.platform: one.accelerator for one in platforms}, meta.machine.cpus)
     every = series(trials)
     factorials = _effects(meta, trials)
+    by_host = of_hosts(trials, responses, _reached(meta), rules)
     known = (*by_themselves, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
@@ -140,7 +142,7 @@ def summarise(
         curves=tuple(curves(found.by_themselves)),
         shifts=tuple(shifts(trials, of.round_trips, _asked(meta)[1])),
         bills=_bills(meta, trials),
-        analyses=tuple(_analyses(meta, found.estimates)),
+        analyses=(*_analyses(meta, found.estimates), *filter(None, [by_host])),
         predictability=predicted,
         loss_free=searched,
         totals=tuple(totals(file, by_themselves, walked)),
@@ -155,6 +157,7 @@ def summarise(
             dict.fromkeys(
                 [
                     *_unmeasured(meta, trials, complete=last.what == "completed"),
+                    *differing(by_host),
                     *warmups.of_first_executions(of.first_executions),
                     *of_rates(every),
                     *_warnings(store, complete=last.what == "completed"),
@@ -369,6 +372,11 @@ def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
             instruction_s if asked.instructions else None,
         )
     )
+
+
+def _reached(meta: Meta) -> tuple[str, ...]:
+    """How the hosts of a run that has several were reached."""
+    return tuple(meta.settings["remote"]["reach"]) if meta.hosts else ()
 
 
 def _analyses(meta: Meta, estimates: Sequence[Estimate]) -> Iterator[Analysed]:

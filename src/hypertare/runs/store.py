@@ -183,7 +183,8 @@ class Meta(Closed):
     line's changes, `folder` what its paths start from, `argv` the command that started the run.
     `platforms` is the order of display, `nodes` the platform of each node under test. `responses`
     and `headline`, the one that leads, are by workload. `threshold` is the least cost that
-    matters, a share. `published` are others' figures.
+    matters, a share. `published` are others' figures. `hosts` are those of a run that has several, in
+    the order of their turns; the first is `machine`.
     """
 
     hypertare: str
@@ -206,6 +207,11 @@ class Meta(Closed):
     threshold: float
     confidence: float = 0.95
     published: tuple[Point, ...] = ()
+    hosts: tuple[MachineState, ...] = ()
+
+    def host_of(self, boot: int) -> int:
+        """Which of several hosts a boot was on: they have boots by turns."""
+        return boot % len(self.hosts)
 
 
 @dataclass(frozen=True)

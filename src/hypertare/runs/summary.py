@@ -339,9 +339,9 @@ class AnalysedRow(Part):
 
 
 class Analysed(Part):
-    """What an analysis of the study found."""
+    """What an analysis of the study found, or what the hosts of a run have that has several."""
 
-    name: Annotated[str, means("its table in the study")]
+    name: Annotated[str, means("its table in the study; or `hosts`")]
     title: Annotated[str, means("what it is called")]
     note: Annotated[str, means("what its columns mean")]
     columns: Annotated[tuple[str, ...], means("names of its figures")]

@@ -1,15 +1,34 @@
-"""`[remote]`: the host that `machine = "remote"` is, and how it is reached."""
+"""`[remote]`: the host that `machine = "remote"` is, or several, and how each is reached."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from hypertare.base.settings import Settings
 from hypertare.study.given import Reach, reach_words
 
 
+def _differ(reaches: tuple[str, ...]) -> tuple[str, ...]:
+    words = [reach_words(one) for one in reaches]
+    twice = next((one for one in reaches if words.count(reach_words(one)) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} is there twice: name each host once")
+    return reaches
+
+
 class Remote(Settings):
-    reach: Reach
-    """The command that reaches the host of [`machine = "remote"`](remote.md): `"ssh lab2"`."""
+    reach: Reach | Annotated[tuple[Reach, ...], Field(min_length=1), AfterValidator(_differ)]
+    """The command that reaches the host of [`machine = "remote"`](remote.md): `"ssh lab2"`. Or of [several
+    hosts](remote.md#several-hosts), which have boots by turns: `["ssh lab1", "ssh lab2"]`.
+    """
 
     @property
-    def words(self) -> tuple[str, ...]:
-        return reach_words(self.reach)
+    def reaches(self) -> tuple[str, ...]:
+        return (self.reach,) if isinstance(self.reach, str) else self.reach
+
+    @property
+    def hosts(self) -> tuple[tuple[str, ...], ...]:
+        """The words that reach each."""
+        return tuple(map(reach_words, self.reaches))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -137,7 +137,7 @@ class MachineResources:
     with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
     time, as JSON, by what the study calls them. `elsewhere` is the host that benches stand on where it is
     not this one. `peers_of_given` is by the address of each machine that was given that of whom it speaks
-    with.
+    with. `further` are the resources of the other hosts that a run has.
     """
 
     cpus: tuple[int, ...]
@@ -158,6 +158,13 @@ class MachineResources:
     elsewhere: Elsewhere | None = None
     peers_of_given: Mapping[str, str] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
+    further: tuple[MachineResources, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[MachineResources, ...]:
+        """Of each host of the run: all know the capacities that were measured on the first."""
+        known = (replace(one, capacities=self.capacities) for one in self.further)
+        return (self, *known)
 
 
 def sut_cpus(count: int, resources: MachineResources) -> tuple[int, ...]:

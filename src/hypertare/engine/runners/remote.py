@@ -1,9 +1,9 @@
-"""A lab elsewhere: benches that stand on it, one trial after the other, as on this host."""
+"""Labs elsewhere: benches that stand on them by turns, one trial after the other, as on this host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,31 +41,26 @@ class Remote(Runner):
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
-        """What its agent says that it gives; images are built here and brought there."""
+        """What their agents say that they give; images are built here and brought there.
+
+        Raises:
+            MachineError: some cannot be had; it names them all.
+        """
         study = prepared.study
         assert study.remote is not None
         images = _images(study, notify)
-        notify(f"looking at {study.remote.reach}")
-        sent = {key: (Sent(one.kernel), Sent(one.initramfs)) for key, one in images.items()}
-        tried = next(iter(sent.values()), None) if _may_have_kvm(study) else None
-        files = [file for pair in sent.values() for file in pair]
-        host = reached(study.remote.words, paths.agent_binary(), files, tried, prepared.workdir)
-        check_fits(prepared.file, prepared.design, tuple(host.survey.cpus), host.survey.available)
-        _check_abilities(study, host)
-        there = {
-            key: replace(image, kernel=host.place(sent[key][0]), initramfs=host.place(sent[key][1]))
-            for key, image in images.items()
-        }
-        return MachineResources(
-            tuple(host.survey.cpus),
-            _accelerator(study, host) if images else "tcg",
-            there,
-            host.environment,
-            host.workdir if study.needs_files else None,
-            likeness=Likeness(host.survey.host_name),
-            has_vhost=host.why_not("vhost") is None,
-            elsewhere=host,
-        )
+        found: list[MachineResources] = []
+        failed: list[MachineError] = []
+        for reach in study.remote.hosts:
+            notify(f"looking at {' '.join(reach)}")
+            try:
+                found.append(_resources(prepared, reach, images))
+            except MachineError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0] if len(failed) == 1 else MachineError("\n".join(map(str, failed)))
+        first, *further = found
+        return replace(first, further=tuple(further))
 
     def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         found = _host(on).survey
@@ -88,13 +83,14 @@ class Remote(Runner):
         return here | ({"qemu": qemu} if qemu else {})
 
     def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
-        found = _host(on).survey
-        if found.load <= _BUSY * len(found.cpus):
-            return []
-        return [
-            f"{_host(on).described} is busy: its load average was {found.load:g} before the run, with "
-            f"{len(found.cpus)} CPUs"
+        hosts = [_host(one) for one in on.hosts]
+        busy = [
+            f"{host.described} is busy: its load average was {host.survey.load:g} before the run, with "
+            f"{len(host.survey.cpus)} CPUs"
+            for host in hosts
+            if host.survey.load > _BUSY * len(host.survey.cpus)
         ]
+        return [*busy, *_unlike(hosts)]
 
     def run_cells(
         self,
@@ -104,9 +100,18 @@ class Remote(Runner):
         store: Store,
         observer: Observer,
     ) -> bool:
-        with RemoteMachine(_host(on)) as machine:
+        with ExitStack() as stack:
+            hosts = map(_host, on.hosts)
+            machine, *further = [stack.enter_context(RemoteMachine(host)) for host in hosts]
             campaign = Campaign(
-                prepared.file, prepared.study, prepared.design, machine, store, observer, on
+                prepared.file,
+                prepared.study,
+                prepared.design,
+                machine,
+                store,
+                observer,
+                on,
+                further=further,
             )
             return campaign.run()
 
@@ -114,6 +119,45 @@ class Remote(Runner):
     def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
         with RemoteMachine(_host(asking.on)) as machine:
             yield StepBackend(asking, machine)
+
+
+def _resources(
+    prepared: Prepared, reach: tuple[str, ...], images: Mapping[tuple[str, str], Image]
+) -> MachineResources:
+    """Of one host."""
+    study = prepared.study
+    sent = {key: (Sent(one.kernel), Sent(one.initramfs)) for key, one in images.items()}
+    tried = next(iter(sent.values()), None) if _may_have_kvm(study) else None
+    files = [file for pair in sent.values() for file in pair]
+    host = reached(reach, paths.agent_binary(), files, tried, prepared.workdir)
+    check_fits(prepared.file, prepared.design, tuple(host.survey.cpus), host.survey.available)
+    _check_abilities(study, host)
+    there = {
+        key: replace(image, kernel=host.place(sent[key][0]), initramfs=host.place(sent[key][1]))
+        for key, image in images.items()
+    }
+    return MachineResources(
+        tuple(host.survey.cpus),
+        _accelerator(study, host) if images else "tcg",
+        there,
+        host.environment,
+        host.workdir if study.needs_files else None,
+        likeness=Likeness(host.survey.host_name),
+        has_vhost=host.why_not("vhost") is None,
+        elsewhere=host,
+    )
+
+
+def _unlike(hosts: Sequence[RemoteHost]) -> Iterator[str]:
+    """What differs between hosts; a pair is within one, so it is no cost."""
+    for what, values in (
+        ("processors", [host.survey.processor for host in hosts]),
+        ("CPUs", [str(len(host.survey.cpus)) for host in hosts]),
+        ("kernels", [host.survey.kernel for host in hosts]),
+    ):
+        if len(set(values)) > 1:
+            named = (f"{host.described} {value}" for host, value in zip(hosts, values, strict=True))
+            yield f"hosts are not alike, {what}: {', '.join(named)}. Each block is of one host alone."
 
 
 def _host(on: MachineResources) -> RemoteHost:
