@@ -79,6 +79,11 @@ pub trait ProbeKind: Sync {
     }
 }
 
+/// What a [`ProbeKind::watch`] gives that has set something up, or could not.
+fn watched<W: Watch + 'static>(started: Result<W>) -> Option<Result<Box<dyn Watch>>> {
+    Some(started.map(|watch| Box::new(watch) as Box<dyn Watch>))
+}
+
 /// What plans call them, and the module of each.
 macro_rules! probes {
     ($($probe:ident => $module:ident),+ $(,)?) => {

@@ -44,8 +44,7 @@ impl ProbeKind for Counters {
     }
 
     fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
-        Some(Watch::start(probe_context).map(boxed))
+        super::watched(Watch::start(probe_context))
     }
 }
 
