@@ -21,6 +21,7 @@ from hypertare.workloads.pair import Pair
 
 def probes_of(
     study: Study,
+    workload: str,
     variant: Variant,
     plot: WholePlot,
     working: Sequence[Pair],
@@ -28,7 +29,7 @@ def probes_of(
     on: MachineResources,
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
-    wanted = [kind for kind in KINDS if _is_wanted(kind, study)]
+    wanted = [kind for kind in KINDS if _is_wanted(kind, study, workload)]
     nodes = nodes_of(working)
     machines = nodes if own_machine else []
     backed = nodes if variant.kind.is_backed_by_host else []
@@ -58,10 +59,11 @@ def probes_of(
     return list(dict.fromkeys(found))
 
 
-def _is_wanted(kind: ProbeKind, study: Study) -> bool:
+def _is_wanted(kind: ProbeKind, study: Study, workload: str) -> bool:
     if kind.is_of_network and not study.needs_network:
         return False
-    return not kind.is_optional or kind.name in study.probes
+    chosen = (*study.probes, *study.workloads[workload].probes)
+    return not kind.is_optional or kind.name in chosen
 
 
 def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
