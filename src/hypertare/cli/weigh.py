@@ -296,8 +296,8 @@ def weigh(
     if disk not in (None, IN_MEMORY) and not Path(disk).is_dir():
         raise InputError(
             f"--disk: {disk} is no directory of this host.",
-            "Name one: a file without a name is made there, and nothing else is written to, devices neither. "
-            f"Or take --disk {IN_MEMORY}.",
+            "Name one, where a file without a name is made: a device is never written to. Or take "
+            f"--disk {IN_MEMORY}.",
         )
     _refuse_idle_datapath(datapath, peer)
     machines = given_machines(given or [])
