@@ -34,6 +34,7 @@ from hypertare.study.search import SearchSettings
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import KINDS
+from hypertare.workloads.workload import WorkloadSettings
 
 PAGE = Path(__file__).parents[1] / "docs" / "study-files.md"
 
@@ -44,6 +45,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[remote]`": Remote,
     "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
+    "`[workloads.NAME]`": WorkloadSettings,
     **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
     "`[knobs]`": Knobs,
     "`[design]`": study.DesignSettings,
@@ -81,7 +83,7 @@ def section(text: str, title: str) -> re.Match[str]:
 
 
 def table(of: type[BaseModel]) -> str:
-    """One row for each key: its default, and what it means."""
+    """One row for each key: its default, and what it means. Keys of every workload stand once."""
     rows = [f"| {_key(name, field)} | {text} |" for name, field, text in _keys(of)]
     return "\n".join(["| key | meaning |", "|---|---|", *rows]) + "\n"
 
@@ -99,6 +101,8 @@ def renewed(text: str) -> str:
 def _keys(of: type[BaseModel]) -> Iterator[tuple[str, FieldInfo, str]]:
     """Its own first, then those that it has in common with others."""
     wanted = set(of.model_fields) - {"type"} - (TABLES if of is study.Study else set())
+    if of is not WorkloadSettings and issubclass(of, WorkloadSettings):
+        wanted -= set(WorkloadSettings.model_fields)
     for owner in of.__mro__:
         meanings = _meanings(owner) if owner.__module__.startswith("hypertare.") else {}
         for name in (name for name in meanings if name in wanted):

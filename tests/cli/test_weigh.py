@@ -28,6 +28,8 @@ FEW = ("--accelerator", "tcg", "--memory", "160M")
         (("--higher-is-better",), "Name it: --value"),
         (("--value", "a", "--value-name", "Two Words"), "--value-name: "),
         ((*SERVER, "--network", "host"), "the peer of command would work in this host's own"),
+        (("--disk", "/dev/null"), "--disk: /dev/null is no directory of this host"),
+        (("--disk", "/proc"), "Ask for a smaller --disk-size, or for another place with --disk."),
         ((*SERVER, "--image", "debian:12"), "--image: the network of an engine's containers"),
     ],
 )

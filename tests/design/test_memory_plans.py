@@ -99,6 +99,21 @@ def test_memory_is_read_on_both_sides_and_kvm_from_outside() -> None:
     }
 
 
+def test_a_workload_has_probes_of_its_own_beside_the_study_s() -> None:
+    """One that takes time is in no other trial."""
+    text = TEXT.replace('"kvm_exits", "memory", "hardware"]', '"memory"]')
+    text = text.replace('type = "fork"\n', 'type = "fork"\nprobes = ["hardware", "memory"]\n')
+    of_study, of_both = {("host", "memory")}, {("host", "memory"), ("host", "hardware")}
+    for workload, expected in (("fork", of_both), ("touch", of_study), ("timed", of_study)):
+        made = trial(workload, "native", text)
+        found = [(one.node, one.probe) for one in made.phases[-1].probes]
+        assert {one for one in found if one[1] in ("memory", "hardware")} == expected
+        assert len(found) == len(set(found))
+    wrong = text.replace('"hardware", "memory"]', '"no-such"]')
+    with pytest.raises(InputError, match=r"workloads\.fork\.probes"):
+        StudyFile(wrong, "memory.toml").study()
+
+
 def test_only_guests_of_kvm_are_asked_for_its_counters() -> None:
     local = 'name = "x"\nquestion = "?"\n[sut]\nplatforms = ["native", "guest"]\n'
     text = local + '[workloads.fork]\ntype = "fork"\n'

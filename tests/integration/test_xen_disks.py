@@ -1,14 +1,17 @@
 """Disks of Xen's guests: blkfront and blkback give back what was written, a disk that gives back something
-else is caught, and what was made durable is there after a power cut.
+else is caught, a block that cannot be written fails its trial, natively too, and what was made durable is
+there after a power cut.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hypertare.machines.image import cpio, own
 from hypertare.machines.image.build import build
 from hypertare.protocol import plan
 from hypertare.protocol.wire_type import WireType
@@ -20,18 +23,47 @@ pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 SPAN = 1 << 20
 BLOCKS = SPAN // 4096
 OVERWRITES = (
-    *("hypertare-agent", "io", "/dev/nullb0", "--write-to", "/dev/nullb0", "--span", "1M"),
+    *("hypertare-agent", "io", "/dev/nullb1", "--write-to", "/dev/nullb1", "--span", "1M"),
     *("--read", "0", "--time", "0.2"),
 )
 """The driver domain writes to the medium of the first guest's disk, past the guest."""
+
+
+BAD = 200
+"""A block of a medium that is bad from some time on."""
+LOADER, SHELL, LIBRARIES = "/lib64/ld-linux-x86-64.so.2", "/bin/dash", "test/libraries"
+
+
+def shell() -> list[cpio.Member]:
+    """This host's, for an image that has none."""
+    found = own.read(Path(SHELL), "")
+    places = {"test/loader": Path(LOADER).read_bytes(), "test/dash": Path(SHELL).read_bytes()}
+    places |= {f"{LIBRARIES}/{name}": data for name, data in found.libraries.items()}
+    return [cpio.file(place, data, executable=True) for place, data in places.items()]
+
+
+def makes_bad(device: str, sign: str = "+") -> plan.Task:
+    """Has the medium fail operations on a block, or no longer (null_blk.rst, `badblocks`)."""
+    sectors = f"{BAD * 8}-{BAD * 8 + 7}"
+    script = f"echo {sign}{sectors} > /sys/kernel/config/nullb/{device}/badblocks"
+    argv = ("/test/loader", "--library-path", f"/{LIBRARIES}", "/test/dash", "-c", script)
+    return plan.Task(id="bad", node="host", workload=plan.Command(argv=argv))
 
 
 def with_disk(number: int, **disk: Any) -> plan.Node:
     return guest(number).model_copy(update={"disk": plan.Disk(**{"bytes": SPAN, **disk})})
 
 
-def work(number: int, **changes: Any) -> list[plan.Task]:
-    """Fills a guest's disk, and works on it."""
+def three_disks() -> plan.BenchStep:
+    """One of the driver domain's own, nullb0, and those of two guests."""
+    made = bench(with_disk(1), with_disk(2))
+    host, *guests = made.bench.nodes
+    nodes = (host.model_copy(update={"disk": plan.Disk(bytes=SPAN)}), *guests)
+    return plan.BenchStep(bench=made.bench.model_copy(update={"nodes": nodes}))
+
+
+def work(node: str, **changes: Any) -> list[plan.Task]:
+    """Fills a node's disk, and works on it."""
     fill = plan.IoFill(block=4096, span=SPAN, seed=1)
     io = plan.Io(
         pattern="random",
@@ -45,11 +77,14 @@ def work(number: int, **changes: Any) -> list[plan.Task]:
         duration_s=20,
         seed=1,
     )
-    node = f"guest{number}"
     return [
-        plan.Task(id=f"fill.{number}", node=node, background=True, workload=fill),
-        plan.Task(id=f"io.{number}", node=node, workload=io.model_copy(update=changes)),
+        plan.Task(id=f"fill.{node}", node=node, background=True, workload=fill),
+        plan.Task(id=f"io.{node}", node=node, workload=io.model_copy(update=changes)),
     ]
+
+
+def writes(node: str) -> list[plan.Task]:
+    return work(node, read_share=0.0, sync_every=None, count=None, duration_s=5.0)
 
 
 def trial(number: int, *tasks: plan.Task, **more: Any) -> plan.TrialStep:
@@ -74,15 +109,20 @@ def steps() -> list[WireType]:
         plan.HelloStep(),
         # A file is no medium for blkback.
         bench(with_disk(1, is_file=True)),
-        bench(with_disk(1), with_disk(2)),
-        trial(1, *work(1), *work(2, engine="pread", depth=1)),
+        three_disks(),
+        trial(1, *work("guest1"), *work("guest2", engine="pread", depth=1)),
         trial(
             2,
-            *work(1, read_share=1.0, sync_every=None, count=None, duration_s=5.0),
+            *work("guest1", read_share=1.0, sync_every=None, count=None, duration_s=5.0),
             plan.Task(id="overwrite", node="host", workload=overwrite),
         ),
-        trial(3, *work(1)),
+        trial(3, *work("guest1")),
         trial(4, lives=(cut(),)),
+        trial(5, *writes("host"), makes_bad("nullb0")),
+        trial(6, *writes("guest1"), makes_bad("nullb1")),
+        trial(7, *work("guest2")),
+        trial(8, makes_bad("nullb1", "-")),
+        trial(9, *work("guest1")),
         plan.TeardownStep(),
     ]
 
@@ -90,15 +130,16 @@ def steps() -> list[WireType]:
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Boot:
     """What one boot of the machine reports of all that."""
-    return boot(build(profile="xen"), steps(), tmp_path_factory.mktemp("disks"))
+    image = build(profile="xen")
+    return boot(image, steps(), tmp_path_factory.mktemp("disks"), files=shell())
 
 
 @pytest.mark.timeout(900)
 def test_both_guests_have_what_they_wrote(reported: Boot) -> None:
     assert reported.error(1) is None
     found = {one["task"]: one["values"] for one in reported.of("result", 1)}
-    for number in (1, 2):
-        values = found[f"io.{number}"]
+    for node in ("guest1", "guest2"):
+        values = found[f"io.{node}"]
         assert values["operations"] == 400 and values["fdatasyncs"] >= 5, values
         assert values["reads"] > 150 and values["writes"] > 80, values
         assert values["sync_p50_ns"] > 0
@@ -120,6 +161,21 @@ def test_blocks_that_the_guest_did_not_write_are_caught(reported: Boot) -> None:
     ), error
     # The next trial fills the disk anew.
     assert reported.error(3) is None
+
+
+@pytest.mark.parametrize(("number", "node"), [(5, "host"), (6, "guest1")])
+def test_a_block_that_cannot_be_written_fails_its_trial_alone(
+    reported: Boot, number: int, node: str
+) -> None:
+    error = reported.error(number)
+    said = (
+        f"task io.{node} on {node} failed: writing 4096 bytes at offset {BAD * 4096} failed: "
+        "Input/output error (os error 5)"
+    )
+    assert error is not None and said in error, error
+    assert reported.error(7) is None
+    # A block that is good again is written again.
+    assert reported.error(8) is None and reported.error(9) is None
 
 
 def test_what_was_durable_is_there_after_a_power_cut(reported: Boot) -> None:

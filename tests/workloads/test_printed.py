@@ -25,6 +25,10 @@ General statistics:
 IPERF = json.dumps(
     {"end": {"streams": [{"udp": {"jitter_ms": 0.5}}], "sum_received": {"bits_per_second": 9.4e9}}}
 )
+# fio 3.33 in a guest, on its standard output.
+FIO = "fio: cache invalidation of /dev/vda failed: Permission denied\n" + json.dumps(
+    {"fio version": "fio-3.33", "jobs": [{"jobname": "job", "read": {"iops": 6123.5}}]}, indent=2
+)
 
 
 def found(text: str, stderr: str = "", **how: str) -> float:
@@ -42,6 +46,7 @@ def found(text: str, stderr: str = "", **how: str) -> float:
         ({"path": "end.sum_received.bits_per_second"}, IPERF, 9.4e9),
         ({"path": "end.streams.0.udp.jitter_ms"}, IPERF, 0.5),
         ({"path": "end.streams.-1.udp.jitter_ms"}, IPERF, 0.5),
+        ({"path": "jobs.0.read.iops"}, FIO, 6123.5),
         ({"path": "ops"}, f"warming up\n{json.dumps({'ops': '12'})}\n", 12.0),
     ],
 )

@@ -293,6 +293,12 @@ def weigh(
             f"--disk-size {disk_size} is of a disk that the command has not.",
             "Add where it is to be: --disk memory, or --disk DIR. Or leave --disk-size out.",
         )
+    if disk not in (None, IN_MEMORY) and not Path(disk).is_dir():
+        raise InputError(
+            f"--disk: {disk} is no directory of this host.",
+            "Name one, where a file without a name is made: a device is never written to. Or take "
+            f"--disk {IN_MEMORY}.",
+        )
     _refuse_idle_datapath(datapath, peer)
     machines = given_machines(given or [])
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
@@ -525,7 +531,8 @@ def _as_options(text: str) -> str:
     )
     text = re.sub(r"^(?:weigh: )?(?:the study: )?", "", text)
     text = re.sub(r"^(?:weigh: )?given\.[\w-]+(?:\.reach)?:", "--given:", text, flags=re.MULTILINE)
-    text = text.replace("sut.platforms", "--on")
+    text = text.replace("sut.platforms", "--on").replace("sut.disk_directory", "--disk")
+    text = text.replace("a smaller 'span'", "a smaller --disk-size")
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(
         r'\b(?:factors\.)?sut\.(paging|pages|datapath|image|engine|network)(?: = "(\w+)")?',

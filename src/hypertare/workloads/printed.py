@@ -114,9 +114,12 @@ def _is_place(part: str, length: int) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """The whole as one document, else its last line as one."""
+    """The whole as one document, else its last line, else all from the first line that begins one on:
+    fio says before it what it could not do.
+    """
     lines = text.strip().splitlines()
-    for document in (text, lines[-1] if lines else ""):
+    begin = next((at for at, line in enumerate(lines) if line.startswith(("{", "["))), 0)
+    for document in (text, lines[-1] if lines else "", "\n".join(lines[begin:])):
         try:
             return json.loads(document)
         except (ValueError, RecursionError):

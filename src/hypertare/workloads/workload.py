@@ -15,6 +15,7 @@ from typing import ClassVar
 from hypertare.base.quantities import FactorLevels, Limit, OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings
+from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats.line_rate import Version
@@ -119,7 +120,7 @@ class GivenWork:
 
 
 class WorkloadSettings(Settings):
-    """What every workload may have: factors that are varied for it alone.
+    """What every workload may have: factors that are varied for it alone, and probes of its trials.
 
     A factor that the study has too takes these levels here.
     """
@@ -127,6 +128,9 @@ class WorkloadSettings(Settings):
     factors: dict[str, FactorLevels] = {}
     """Factors of this workload alone, in place of the study's: its own keys, knobs and `sut.guests`, by
     path.
+    """
+    probes: tuple[ChosenProbe, ...] = ()
+    """Probes of its trials, beside those of the study.
     """
     type: str
 

@@ -1,19 +1,15 @@
 //! What serves disks of Xen's guests, on an experiment's own driver domain, whose modules came with us.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
-use hypertare_plan::MODULES_DIRECTORY;
 
-use super::modules::Index;
+use super::modules;
 
 /// Sees to it that it is there.
 ///
 /// # Errors
 /// The image lacks the module.
 pub fn ensure() -> Result<()> {
-    let directory = Path::new(MODULES_DIRECTORY);
-    Index::read(directory)?.load(directory, "xen_blkback", "").context(
+    modules::load("xen_blkback", "").context(
         "a guest of Xen is to have a disk, and this image's kernel has no xen_blkback: take a kernel that \
          has it (Debian's)",
     )

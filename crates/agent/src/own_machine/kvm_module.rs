@@ -8,10 +8,10 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, MODULES_DIRECTORY, Paging};
+use hypertare_plan::{Accelerator, Paging};
 use rustix::io::Errno;
 
-use super::modules::Index;
+use super::modules;
 use crate::vmm::paging;
 
 const MODULE: &str = "kvm_amd";
@@ -63,12 +63,10 @@ fn parameters(wanted: Option<Paging>) -> String {
 }
 
 fn load(wanted: Option<Paging>) -> Result<()> {
-    let directory = Path::new(MODULES_DIRECTORY);
-    let index = Index::read(directory).context("KVM is not loaded, and there are no modules")?;
-    match index.load(directory, MODULE, &parameters(wanted)) {
+    match modules::load(MODULE, &parameters(wanted)) {
         Err(error) if error.downcast_ref::<Errno>() == Some(&Errno::OPNOTSUPP) => Err(error)
             .context("this machine's processor has no virtualisation (SVM), or it is switched off"),
-        loaded => loaded,
+        loaded => loaded.context("KVM is not loaded"),
     }
 }
 

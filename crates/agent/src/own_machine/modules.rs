@@ -62,16 +62,16 @@ impl Index {
     }
 }
 
-/// Loads one of the project's own modules, which an image may lack.
+/// Loads a module of this machine's image, as [`Index::load`] does.
 ///
 /// # Errors
-/// The image does not hold it, and why, or the kernel refuses it.
-pub fn load_own(name: &str) -> Result<()> {
+/// The image does not hold it, of the project's own with the reason; or the kernel refuses it.
+pub fn load(name: &str, command_line: &str) -> Result<()> {
     let directory = Path::new(MODULES_DIRECTORY);
     if let Ok(reason) = fs::read_to_string(directory.join(format!("{name}.missing"))) {
         bail!("the image has no module {name}: {}", reason.trim());
     }
-    Index::read(directory)?.load(directory, name, "")
+    Index::read(directory)?.load(directory, name, command_line)
 }
 
 /// The modules that a kernel command line asks for.

@@ -21,5 +21,5 @@ pub fn ensure_loaded() -> Result<()> {
         is_own_machine(),
         "the module {NAPI_MODULE} is not loaded: build it in kernel/ and load it as root"
     );
-    modules::load_own(NAPI_MODULE)
+    modules::load(NAPI_MODULE, "")
 }

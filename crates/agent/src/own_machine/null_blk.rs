@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
-use hypertare_plan::MODULES_DIRECTORY;
 use rustix::mount::{MountFlags, mount};
 
-use super::modules::Index;
+use super::modules;
 
 const CONFIGURED: &str = "/sys/kernel/config";
 const MIB: u64 = 1 << 20;
@@ -113,9 +112,8 @@ fn at(path: &Path) -> String {
 }
 
 fn load() -> Result<()> {
-    let directory = Path::new(MODULES_DIRECTORY);
     // None of its own: each is made with the size that is asked for.
-    Index::read(directory)?.load(directory, "null_blk", "null_blk.nr_devices=0")?;
+    modules::load("null_blk", "null_blk.nr_devices=0")?;
     if !Path::new(CONFIGURED).join("nullb").exists() {
         mount("configfs", CONFIGURED, "configfs", MountFlags::NOSUID, None)?;
     }

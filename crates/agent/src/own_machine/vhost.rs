@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use hypertare_plan::MODULES_DIRECTORY;
 
-use super::modules::Index;
+use super::modules;
 
 /// Sees to it that vhost-net is there.
 ///
@@ -15,8 +14,7 @@ pub fn ensure() -> Result<()> {
     if Path::new("/dev/vhost-net").exists() {
         return Ok(());
     }
-    let directory = Path::new(MODULES_DIRECTORY);
-    Index::read(directory)?.load(directory, "vhost_net", "").context(
+    modules::load("vhost_net", "").context(
         "sut.datapath asks for vhost, and this image's kernel has no vhost_net: take a kernel that \
          has it (Debian's), or another datapath",
     )

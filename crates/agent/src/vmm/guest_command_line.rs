@@ -40,6 +40,11 @@ pub const FIRST_PORT_FD: i32 = 7;
 /// ones, or none, need no object: see [`super::backing`].
 const AN_OBJECT: &str = ",memory-backend=ram";
 
+/// A write that finds no room fails in the guest, and its trial with it. By QEMU's default (`enospc`) the guest
+/// would stand still until somebody makes room, and its trial end at its limit without a reason. QEMU's NVMe
+/// stops no guest, and has no such option.
+const ERRORS: &str = ",rerror=report,werror=report";
+
 /// The model of a guest's interface.
 pub fn model(interface: &Interface) -> NicModel {
     interface.nic.unwrap_or(NicModel::VirtioNet)
@@ -273,6 +278,9 @@ fn disk(
     let (mut devices, _, _) = disk_device(settings.disk_device, settings.machine_type)?;
     if let Some(device) = devices.last_mut() {
         *device += &format!(",write-cache={write_cache}");
+        if settings.disk_device != DiskDevice::Nvme {
+            *device += ERRORS;
+        }
     }
     if settings.disk_iothread {
         ensure!(
@@ -507,7 +515,8 @@ mod tests {
             words.contains(
                 "-blockdev driver=file,node-name=medium,filename=/proc/self/fd/8,locking=off,aio=threads,\
                  cache.direct=off,cache.no-flush=off -blockdev driver=raw,node-name=disk,file=medium,\
-                 cache.direct=off,cache.no-flush=off -device virtio-blk-pci,drive=disk,write-cache=on"
+                 cache.direct=off,cache.no-flush=off -device virtio-blk-pci,drive=disk,write-cache=on,\
+                 rerror=report,werror=report"
             ),
             "{words}"
         );
@@ -524,7 +533,7 @@ mod tests {
         assert!(
             words.contains(
                 "-object iothread,id=disk-thread -device virtio-scsi-pci,id=scsi,iothread=disk-thread \
-                 -device scsi-hd,bus=scsi.0,drive=disk,write-cache=off"
+                 -device scsi-hd,bus=scsi.0,drive=disk,write-cache=off,rerror=report,werror=report"
             ),
             "{words}"
         );
@@ -535,7 +544,7 @@ mod tests {
         })
         .unwrap();
         assert!(words.contains("-blockdev driver=qcow2,node-name=disk,file=medium,"), "{words}");
-        assert!(words.contains("virtio-blk-pci,drive=disk,write-cache=on,num-queues=4"), "{words}");
+        assert!(words.contains(",werror=report,num-queues=4 "), "{words}");
         let of = |device| {
             let guest = set(|one| {
                 one.disk_queues = Some(2);

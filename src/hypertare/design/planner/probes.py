@@ -22,6 +22,7 @@ from hypertare.workloads.pair import Pair
 
 def probes_of(
     study: Study,
+    workload: str,
     variant: Variant,
     plot: WholePlot,
     working: Sequence[Pair],
@@ -30,7 +31,7 @@ def probes_of(
     on: MachineResources,
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
-    wanted = [kind for kind in KINDS if _is_wanted(kind, study, warmup)]
+    wanted = [kind for kind in KINDS if _is_wanted(kind, study, workload, warmup)]
     nodes = nodes_of(working)
     machines = nodes if own_machine else []
     backed = nodes if variant.kind.is_backed_by_host else []
@@ -60,17 +61,19 @@ def probes_of(
     return list(dict.fromkeys(found))
 
 
-def _is_wanted(kind: ProbeKind, study: Study, warmup: bool) -> bool:
+def _is_wanted(kind: ProbeKind, study: Study, workload: str, warmup: bool) -> bool:
     if kind.is_of_network and not study.needs_network:
         return False
+    chosen = (*study.probes, *study.workloads[workload].probes)
     if kind.in_warmups_with is not None:
-        return warmup and kind.in_warmups_with in study.probes
-    return not kind.is_optional or kind.name in study.probes
+        return warmup and kind.in_warmups_with in chosen
+    return not kind.is_optional or kind.name in chosen
 
 
 def counts_in_warmups(study: Study, on: MachineResources) -> bool:
     """Whether polls are to be counted and a kernel lacks the module that counts them in any trial."""
-    apart = {kind.in_warmups_with for kind in KINDS} & set(study.probes)
+    chosen = {*study.probes, *(one for work in study.workloads.values() for one in work.probes)}
+    apart = chosen & {kind.in_warmups_with for kind in KINDS}
     lacking = any(NAPI_MODULE not in image.modules for image in on.images.values())
     return bool(apart) and study.needs_network and lacking
 

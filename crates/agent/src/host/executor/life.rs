@@ -259,8 +259,10 @@ impl<M: Machine> Executor<M> {
         let Some(most) = living.lives[place].most else { return Ok(()) };
         let like = &living.lives[place].node;
         let first_s = living.value(place, "answer_s");
+        // What they have in common counts whole for the first, and less for each after it: more than they take.
         let (mut taken, mut slowest) = (living.value(place, "memory_bytes"), 1.0_f64);
         let (mut count, mut fitted) = (1_u32, 1_u32);
+        let others = self.members.len();
         while count < most && slowest < TOO_LATE && has_room(taken / f64::from(count)) {
             count += 1;
             let name = format!("{}-{count}", like.name);
@@ -276,6 +278,8 @@ impl<M: Machine> Executor<M> {
             taken +=
                 self.members.last().and_then(|one| one.link.pid()).and_then(pss).unwrap_or(0.0);
         }
+        let all = [&self.members[living.first + place]].into_iter().chain(&self.members[others..]);
+        let taken: f64 = all.filter_map(|one| one.link.pid().and_then(pss)).sum();
         living.set(place, "fitted", fitted.into());
         living.set(place, "crowd_bytes", taken / f64::from(count));
         living.set(place, "slowest", slowest);

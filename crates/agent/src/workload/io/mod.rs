@@ -229,7 +229,7 @@ fn fill(spec: &IoFill, disk: &File, context: &Context) -> Result<()> {
         }
         let offset = spec.start + first * block;
         disk.write_all_at(filled, offset)
-            .with_context(|| format!("writing {} bytes at offset {offset}", filled.len()))?;
+            .with_context(|| format!("writing {} bytes at offset {offset} failed", filled.len()))?;
     }
     fdatasync(disk).context("what was written before the time that counts cannot be made durable")
 }
@@ -440,6 +440,20 @@ mod tests {
             why.starts_with("reading 4096 bytes at offset ") && why.contains("ended after 0"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_disk_that_is_full_names_the_offset() {
+        for engine in [IoEngine::IoUring, IoEngine::Pread] {
+            let full = OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
+            let depth = if engine == IoEngine::Pread { 1 } else { 8 };
+            let spec = Io { engine, depth, read_share: 0.0, ..spec() };
+            let spec = Io { pattern: IoPattern::Sequential, ..spec };
+            let why = run(&spec, &full, &context(&Arc::default())).unwrap_err().to_string();
+            let said =
+                "writing 4096 bytes at offset 0 failed: No space left on device (os error 28)";
+            assert_eq!(why, said, "{engine:?}");
+        }
     }
 
     #[test]

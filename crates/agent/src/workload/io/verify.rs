@@ -78,7 +78,7 @@ fn verify(spec: &IoVerify, disk: &File, context: &Context) -> Result<Found> {
             let block = buffers.block_mut(0);
             let offset = number * u64::from(io.block);
             disk.read_exact_at(block, offset)
-                .with_context(|| format!("reading {} bytes at offset {offset}", io.block))?;
+                .with_context(|| format!("reading {} bytes at offset {offset} failed", io.block))?;
             let label = Label { seed: io.seed, number, generation: least.generation(number) };
             found.add(block, label, most.generation(number));
         }
