@@ -14,7 +14,7 @@ import pytest
 from hypertare.base.errors import MachineError
 from hypertare.machines.host.given import address_towards
 from tests.integration.lab import Lab, Ran, Traces, statuses, summary, trials, until
-from tests.integration.sshd import Machine, machine
+from tests.integration.sshd import Machine, machine, machine_without_exec
 
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(600)]
 
@@ -247,6 +247,42 @@ def test_a_connection_that_hangs_is_cut_on_both_sides(lab: Lab, there: Machine) 
     assert any("the connection to it" in trial[6] for trial in trials(run) if trial[6])
     lab.assert_nothing_left(before)
     assert there.places() == []
+
+
+def test_an_agent_that_stands_still_fails_its_trial_in_bounded_time(
+    lab: Lab, there: Machine
+) -> None:
+    """As in a machine that is suspended in mid trial: ssh's server answers still, or again."""
+    before = Traces.now()
+    started = begin(lab, there, trials=8)
+    run = lab.work / "run"
+    started.until_trials(run, 2)
+    agent = started.until(lambda: _of_session(lab), "the agent there")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        ran = started.end()
+    finally:
+        # It ends when it goes on, for nobody is there any more.
+        os.kill(agent, signal.SIGCONT)
+    assert ran.status == 0, ran
+    errors = [trial[6] for trial in trials(run) if trial[6]]
+    # In mid trial, or while it is made ready for the next one.
+    silent = ("took longer than its limit", "did not answer", "the connection to it")
+    assert errors and all(any(one in said for one in silent) for said in errors), errors
+    until(lambda: _of_session(lab) is None, "the agent there to end", 30)
+    lab.assert_nothing_left(before)
+    assert there.places() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are root's")
+def test_where_no_program_may_be_run_is_said_before_anything_begins(lab: Lab) -> None:
+    with machine_without_exec(lab) as there:
+        ran = lab.run("weigh", "--quick", "--given", there.reach, "--", "true", **there.env)
+        assert ran.status == 3, ran
+        assert (
+            "no program may be run from its ~/.cache/hypertare (a file system without" in ran.said
+        )
+        assert there.agents() == [] and there.places() == []
 
 
 def _of_session(lab: Lab) -> int | None:
