@@ -285,6 +285,35 @@ def test_where_no_program_may_be_run_is_said_before_anything_begins(lab: Lab) ->
         assert there.agents() == [] and there.places() == []
 
 
+def test_cpu_time_of_the_process_that_a_machine_is_in_is_counted(lab: Lab, there: Machine) -> None:
+    words = f"work of {lab.mark}"
+    text = STUDY.format(reach=there.reach, trials=3).replace(
+        'what = "a virtual machine"', f'outside = "{words}"'
+    )
+    lab.study(text)
+    refused = lab.run("run", "study.toml", "--out", "run", **there.env)
+    assert refused.status == 3, refused
+    assert "no process of this host has that in its command line" in refused.said
+    assert not (lab.work / "run").exists()
+    # In place of a hypervisor: what works all the time, by the process below it.
+    script = f": {words}; sh -c 'while :; do :; done'; true"
+    with subprocess.Popen(("/bin/sh", "-c", script), start_new_session=True) as vmm:
+        try:
+            ran = lab.run("run", "study.toml", "--out", "run", **there.env)
+        finally:
+            os.killpg(vmm.pid, signal.SIGKILL)
+    assert ran.status == 0, ran
+    found = summary(lab.work / "run")
+    assert found["failed"] == []
+    used = {
+        one["cell"]["workload"]: one["estimate"]
+        for one in found["estimates"]
+        if one["response"] == "outside_cpu"
+    }
+    # Of 0.3 s and 0.1 s in steps of 10 ms; this machine may have other things to do.
+    assert set(used) == {"work", "burn"} and 0 < used["work"] < 10, used
+
+
 def _of_session(lab: Lab) -> int | None:
     return lab.find(r"agent-[0-9a-f]{64} node ")
 
