@@ -470,3 +470,12 @@ def test_with_several_hosts_a_run_goes_on_with_the_turns_that_follow() -> None:
     campaign(again, rest, further=[other]).run()
     assert min(trial.planned.boot for trial in rest.finished) == 1
     assert len(other.benches) >= 1
+
+
+def test_every_host_has_boots_of_every_bench() -> None:
+    """Two benches and two hosts: by turns over all boots each host would have one of them alone."""
+    text = TEXT.replace("[workloads", '[factors]\n"sut.memory" = ["128M", "256M"]\n[workloads', 1)
+    first, second, recorder = MadeUp(noise=0.5), MadeUp(noise=0.5), TrialRecorder()
+    campaign(first, recorder, text, [second]).run()
+    of = {(t.planned.cell["sut.memory"], t.planned.boot % 2) for t in recorder.finished}
+    assert len(of) == 4

@@ -44,10 +44,11 @@ _KERNEL = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc=reliable 
 
 @dataclass(frozen=True)
 class GivenGuest:
-    """What the controller is wrapped in, and its environment."""
+    """What the controller is wrapped in, its environment, and words of the VMM's command line."""
 
     wrap: tuple[str, ...]
     env: dict[str, str]
+    outside: str
 
     @property
     def reach(self) -> str:
@@ -94,7 +95,7 @@ def given_guest(lab: Lab, cpus: int, memory: str) -> Iterator[GivenGuest]:
             "  IdentitiesOnly yes\n"
         )
         (place / "client").write_text(config)
-        yield GivenGuest(wrap, {"HYPERTARE_SSH": f"ssh -F {place}/client"})
+        yield GivenGuest(wrap, {"HYPERTARE_SSH": f"ssh -F {place}/client"}, f"{place}/initramfs")
     finally:
         for process in filter(None, (vm, holder)):
             process.kill()

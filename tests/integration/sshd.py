@@ -119,6 +119,24 @@ def machine_apart(lab: Lab) -> Iterator[Machine]:
 
 
 @contextmanager
+def machine_without_exec(lab: Lab) -> Iterator[Machine]:
+    """One in whose `~/.cache` no program may be run; of root alone."""
+    place = lab.home / "there" / ".cache"
+    place.mkdir(parents=True)
+    script = 'mount -t tmpfs -o noexec none "$0" && echo ready && exec sleep infinity'
+    holder = subprocess.Popen(
+        ("unshare", "--mount", "/bin/sh", "-c", script, place), stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"ready\n"
+        with machine(lab, ("nsenter", "--target", str(holder.pid), "--mount")) as one:
+            yield one
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@contextmanager
 def machine(
     lab: Lab, inside: tuple[str, ...] = (), beside: Machine | None = None
 ) -> Iterator[Machine]:

@@ -14,7 +14,7 @@ import pytest
 from hypertare.base.errors import MachineError
 from hypertare.machines.host.given import address_towards
 from tests.integration.lab import Lab, Ran, Traces, statuses, summary, trials, until
-from tests.integration.sshd import Machine, machine
+from tests.integration.sshd import Machine, machine, machine_without_exec
 
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(600)]
 
@@ -247,6 +247,71 @@ def test_a_connection_that_hangs_is_cut_on_both_sides(lab: Lab, there: Machine) 
     assert any("the connection to it" in trial[6] for trial in trials(run) if trial[6])
     lab.assert_nothing_left(before)
     assert there.places() == []
+
+
+def test_an_agent_that_stands_still_fails_its_trial_in_bounded_time(
+    lab: Lab, there: Machine
+) -> None:
+    """As in a machine that is suspended in mid trial: ssh's server answers still, or again."""
+    before = Traces.now()
+    started = begin(lab, there, trials=8)
+    run = lab.work / "run"
+    started.until_trials(run, 2)
+    agent = started.until(lambda: _of_session(lab), "the agent there")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        ran = started.end()
+    finally:
+        # It ends when it goes on, for nobody is there any more.
+        os.kill(agent, signal.SIGCONT)
+    assert ran.status == 0, ran
+    errors = [trial[6] for trial in trials(run) if trial[6]]
+    # In mid trial, or while it is made ready for the next one.
+    silent = ("took longer than its limit", "did not answer", "the connection to it")
+    assert errors and all(any(one in said for one in silent) for said in errors), errors
+    until(lambda: _of_session(lab) is None, "the agent there to end", 30)
+    lab.assert_nothing_left(before)
+    assert there.places() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are root's")
+def test_where_no_program_may_be_run_is_said_before_anything_begins(lab: Lab) -> None:
+    with machine_without_exec(lab) as there:
+        ran = lab.run("weigh", "--quick", "--given", there.reach, "--", "true", **there.env)
+        assert ran.status == 3, ran
+        assert (
+            "no program may be run from its ~/.cache/hypertare (a file system without" in ran.said
+        )
+        assert there.agents() == [] and there.places() == []
+
+
+def test_cpu_time_of_the_process_that_a_machine_is_in_is_counted(lab: Lab, there: Machine) -> None:
+    words = f"work of {lab.mark}"
+    text = STUDY.format(reach=there.reach, trials=3).replace(
+        'what = "a virtual machine"', f'outside = "{words}"'
+    )
+    lab.study(text)
+    refused = lab.run("run", "study.toml", "--out", "run", **there.env)
+    assert refused.status == 3, refused
+    assert "no process of this host has that in its command line" in refused.said
+    assert not (lab.work / "run").exists()
+    # In place of a hypervisor: what works all the time, by the process below it.
+    script = f": {words}; sh -c 'while :; do :; done'; true"
+    with subprocess.Popen(("/bin/sh", "-c", script), start_new_session=True) as vmm:
+        try:
+            ran = lab.run("run", "study.toml", "--out", "run", **there.env)
+        finally:
+            os.killpg(vmm.pid, signal.SIGKILL)
+    assert ran.status == 0, ran
+    found = summary(lab.work / "run")
+    assert found["failed"] == []
+    used = {
+        one["cell"]["workload"]: one["estimate"]
+        for one in found["estimates"]
+        if one["response"] == "outside_cpu"
+    }
+    # Of 0.3 s and 0.1 s in steps of 10 ms; this machine may have other things to do.
+    assert set(used) == {"work", "burn"} and 0 < used["work"] < 10, used
 
 
 def _of_session(lab: Lab) -> int | None:

@@ -114,7 +114,7 @@ def started(bench: plan.Bench) -> plan.Bench:
     kinds = [
         made
         if isinstance(node.kind, plan.Container)
-        else node.kind.model_copy(update={"agent": agent})
+        else node.kind.model_copy(update={"agent": agent, "outside": 4711})
         if isinstance(node.kind, plan.Given)
         else node.kind
         for node in bench.nodes

@@ -107,6 +107,21 @@ def test_what_would_run_another_program_here_is_no_way(words: str, said: str) ->
         ({"given": A + 'address = "vm.example"'}, "is no address"),
         ({"given": A + "start = true"}, "is of a domain of libvirt: say which"),
         ({"given": A + 'domain = "-x"'}, "domain"),
+        ({"given": A + 'outside = "pid:x"'}, "the number of no process"),
+        ({"given": A + 'outside = " "'}, "is in no command line"),
+        (
+            {"given": A + 'outside = "vm"\n' + B + 'outside = "vm"', "before": BOTH},
+            "two machines in .given. have outside = 'vm'",
+        ),
+        (
+            SENT
+            | {
+                "given": A
+                + AT
+                + '[given.peer]\nreach = "ssh p"\noutside = "vm"\naddress = "192.0.2.11"'
+            },
+            "of machines under test alone",
+        ),
         (
             {"given": A + 'connect = "qemu+ext:///system?command=/tmp/evil"'},
             "no address of libvirt that can be given here",
@@ -156,6 +171,23 @@ def test_several_machines_stand_on_one_bench_and_share_a_baseline() -> None:
     assert [one.cpus for one in found] == [2, 2]
     # Which of this host's CPUs a machine elsewhere uses is no matter of a bench.
     assert [node.cpus for node in bench.nodes if isinstance(node.kind, plan.Given)] == [(), ()]
+
+
+def test_only_of_a_machine_whose_process_is_known_is_anything_counted_from_outside() -> None:
+    file = study(A + 'outside = "VBoxHeadless"\n' + B, before=BOTH)
+    (plot,) = make(file.study(), 1).plots
+    cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+    on = planner.MachineResources((0, 1), "tcg", {}, {}, processes_of_given={"VBoxHeadless": 4711})
+    bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
+    found = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Given)]
+    assert [one.outside for one in found] == [4711, None]
+    given = [variant for variant in plot.variants if not variant.kind.is_made]
+    trials = [planner.make_trial(1, cells[one.node], "work", one, plot, on) for one in given]
+    asked = [
+        any(one.probe == "outside" for phase in trial.phases for one in phase.probes)
+        for trial in trials
+    ]
+    assert asked == [True, False]
 
 
 @pytest.mark.parametrize("peer", ["", '[given.peer]\nreach = "ssh p"\naddress = "192.0.2.99"\n'])

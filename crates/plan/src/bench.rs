@@ -152,6 +152,10 @@ pub struct Given {
     /// Whether its own settings may be changed for a trial; else all knobs are refused there.
     #[serde(default)]
     pub settings: bool,
+    /// The process of this machine that it is in, as the machine numbers it: its CPU time counts as the
+    /// node's from outside. Nothing is known from outside without.
+    #[serde(default)]
+    pub outside: Option<i32>,
     /// Given when its agent runs.
     #[serde(default)]
     pub agent: Option<RunningAgent>,

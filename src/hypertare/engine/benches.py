@@ -98,21 +98,26 @@ class Benches:
 
     @property
     def has_several(self) -> bool:
-        """Hosts, which have boots by turns: one's follow from their numbers, so also when a run goes on."""
+        """Hosts, which have boots by turns."""
         return len(self._sites) > 1
 
-    def is_lost(self, boot: int) -> bool:
-        """Whether the host whose turn it would be is lost."""
-        return self._sites[boot % len(self._sites)].is_lost
+    def host_of(self, boot: int) -> int:
+        """Follows from the boot's number, so that a run that goes on and a report know it."""
+        return boot % len(self._sites)
+
+    @property
+    def living(self) -> list[int]:
+        """The hosts that are not lost."""
+        return [number for number, site in enumerate(self._sites) if not site.is_lost]
 
     def lose_host(self) -> bool:
         """Goes on without the host at work; whether there is another."""
         self._site.is_lost, self.plot = True, None
-        return not all(site.is_lost for site in self._sites)
+        return bool(self.living)
 
     def make(self, plot: WholePlot, boot: int) -> NotMade | None:
-        """Makes the bench of a plot, where none stands, on the host whose turn it is."""
-        self._site = self._sites[boot % len(self._sites)]
+        """Makes the bench of a plot, where none stands, on the host that the boot is of."""
+        self._site = self._sites[self.host_of(boot)]
         file = self.recorder.file
         study = file.cell(plot.levels)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}

@@ -55,6 +55,9 @@ class Campaign:
         self.cells.resume(stored)
         self._started = clock()
         self._visits: Counter[int] = Counter()
+        self._turns = Counter(
+            (plot, self.benches.host_of(boot)) for boot, plot in self.cells.plots_of_boots(stored)
+        )
 
     def run(self) -> bool:
         """Works until nothing is left to do.
@@ -96,9 +99,7 @@ class Campaign:
             self.recorder.warn(f"a host was lost, and the run went on without its boots: {error}")
 
     def _visit_host(self, index: int, keys: Sequence[Key]) -> None:
-        plot, boot = self.design.plots[index], self.numbers.new_boot()
-        while self.benches.is_lost(boot):
-            boot = self.numbers.new_boot()
+        plot, boot = self.design.plots[index], self._new_boot(index)
         self._visits[index] += 1
         self.observer.bench(boot, plot)
         live = self.cells.live_plot(index)
@@ -119,6 +120,15 @@ class Campaign:
                         break
         finally:
             self.benches.down()
+
+    def _new_boot(self, index: int) -> int:
+        """The next one on the host that has had the fewest of this plot; numbers of others are left out."""
+        host = min(self.benches.living, key=lambda one: (self._turns[index, one], one))
+        self._turns[index, host] += 1
+        boot = self.numbers.new_boot()
+        while self.benches.host_of(boot) != host:
+            boot = self.numbers.new_boot()
+        return boot
 
     def _repetitions(self, index: int, keys: Sequence[Key]) -> Iterator[int]:
         """Blocks of a visit. Where nothing boots, another bench on the same host is no other sample: one

@@ -228,6 +228,11 @@ class CellTracker:
             if self._watched[key].attempts:
                 self.decide(key)
 
+    def plots_of_boots(self, trials: Sequence[FinishedTrial]) -> set[tuple[int, int]]:
+        """Boots of stored trials, each with its plot."""
+        found = ((trial.planned.boot, self._places_of(trial.planned)) for trial in trials)
+        return {(boot, places[0][0].plot) for boot, places in found if len(places) == 1}
+
     def _places_of(self, planned: PlannedTrial) -> list[tuple[Key, Variant]]:
         """Where a stored trial may stand in the design; one of the baseline in several plots, where they
         differ in their guests only.

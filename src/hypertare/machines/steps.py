@@ -28,8 +28,10 @@ from hypertare.protocol.constants import MAX_LINE, REFUSED
 from hypertare.protocol.parse import parse
 from hypertare.protocol.records import BenchReady, Hello, Record, Teardown, TrialEnd
 
-_ANSWER_MARGIN_S = 15.0
-"""Beyond a trial's own limit: the agent kills, collects and puts knobs back within this."""
+_ANSWER_MARGIN_S = 60.0
+"""Beyond a trial's own limit: within this the agent waits for a node that does not answer an order (30 s,
+its `ORDER_LIMIT`), kills, collects and puts knobs back. An agent that has ended is seen at once.
+"""
 _TEARDOWN_LIMIT_S = 15.0
 _END_LIMIT_S = 4.0
 _AT_ONCE = 1 << 16

@@ -14,14 +14,18 @@ class Given(Platform):
     has_own_kernel = True
     own_settings = frozenset({"given"})
     hypervisor_settings = frozenset({"given"})
-    is_seen_from_outside = False
     sees_host_files = False
     has_disk = False
     settings_typed_at = "guest"
     kernel_typed_at = "guest"
 
     def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        return plan.Given(reach=inputs.reach, cpus=inputs.cpus, settings=inputs.may_be_set)
+        return plan.Given(
+            reach=inputs.reach,
+            cpus=inputs.cpus,
+            settings=inputs.may_be_set,
+            outside=inputs.outside,
+        )
 
 
 GIVEN = Given()

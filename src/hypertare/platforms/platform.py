@@ -27,9 +27,10 @@ class NodeInputs:
     """What a study and its machine give to a node.
 
     `boots_from`: a kernel and an initramfs, where one boots; `reach`: the words by which a machine that was
-    there is reached, and `may_be_set` whether its settings may be changed. `inner_seed` is that of an
-    emulated machine which the node is a guest of, and `injects_once` says that its processor gives a guest
-    an interrupt once; `tsc` is how a guest of Xen reads the time-stamp counter.
+    there is reached, `may_be_set` whether its settings may be changed, and `outside` the process of this
+    host that it is in, where that is known. `inner_seed` is that of an emulated machine which the node is a
+    guest of, and `injects_once` says that its processor gives a guest an interrupt once; `tsc` is how a
+    guest of Xen reads the time-stamp counter.
     """
 
     cpus: int
@@ -40,6 +41,7 @@ class NodeInputs:
     boots_from: tuple[Path, Path] | None = None
     reach: tuple[str, ...] = ()
     may_be_set: bool = False
+    outside: int | None = None
     shared_memory: int | None = None
     inner_seed: int | None = None
     injects_once: bool = False

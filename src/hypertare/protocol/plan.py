@@ -210,6 +210,10 @@ class Given(WireType):
     """How many of its CPUs the work may use: the first ones."""
     settings: bool = False
     """Whether its own settings may be changed for a trial; else all knobs are refused there."""
+    outside: int | None = None
+    """The process of this machine that it is in, as the machine numbers it: its CPU time counts as
+    the node's from outside. Nothing is known from outside without.
+    """
     agent: RunningAgent | None = None
     """Given when its agent runs."""
 

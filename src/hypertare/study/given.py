@@ -78,6 +78,23 @@ def _is_of_libvirt(text: str) -> str:
     return text
 
 
+_PID = re.compile(r"pid:([1-9][0-9]{0,8})")
+
+
+def pid_of(outside: str) -> int | None:
+    """The number that `outside` is; none where it is words of a command line."""
+    found = _PID.fullmatch(outside)
+    return int(found[1]) if found else None
+
+
+def _is_of_a_process(text: str) -> str:
+    if not text.isprintable() or not text.strip():
+        raise ValueError(f"{text!a} is in no command line: write for example 'pid:4711'")
+    if text.startswith("pid:") and pid_of(text) is None:
+        raise ValueError(f"{text!r} is the number of no process: write for example 'pid:4711'")
+    return text
+
+
 PEER = "peer"
 """The name in `[given]` of the machine that others speak with."""
 UNDER_TEST = "sut.given"
@@ -104,6 +121,11 @@ class GivenMachine(Settings):
     """`knobs` may [change its settings](given.md#settings-of-that-machine) for a trial."""
     address: Annotated[str, Field(max_length=45), AfterValidator(_one_host)] | None = None
     """An address of that machine, to which [packets are sent](given.md#across-a-network)."""
+
+    outside: Annotated[str, Field(max_length=200), AfterValidator(_is_of_a_process)] | None = None
+    """The process of this host that the machine is in, `"pid:4711"` or words of its command line, of a
+    machine that runs here: its CPU time is [`outside_cpu`](given.md#cpu-time-as-this-host-sees-it).
+    """
 
     @model_validator(mode="after")
     def _is_known(self) -> GivenMachine:

@@ -209,11 +209,25 @@ def given_machines_fit(study: Study) -> None:
             f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given_under_test)}"
         )
     _is_left_alone(study, name)
+    _is_in_a_process_of_its_own(study)
     if study.needs_network:
         _can_be_sent_to(study, name)
     elif PEER in study.given:
         raise ValueError(
             f"[given.{PEER}] is whom the others speak with, and no workload needs a network: leave it out"
+        )
+
+
+def _is_in_a_process_of_its_own(study: Study) -> None:
+    if PEER in study.given and study.given[PEER].outside is not None:
+        raise ValueError(
+            f"given.{PEER}.outside: CPU time is counted of machines under test alone: leave it out"
+        )
+    known = [one.outside for one in study.given_at_work.values() if one.outside is not None]
+    twice = next((one for one in known if known.count(one) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"two machines in [given] have outside = {twice!r}: each is in a process of its own"
         )
 
 

@@ -466,8 +466,8 @@ impl Machine for Local {
             NodeKind::Container(Container { engine: Some(agent), .. }) => {
                 join(bench, node, agent, Carrier::Container, inbox)
             }
-            NodeKind::Given(Given { agent: Some(agent), .. }) => {
-                join(bench, node, agent, Carrier::Connection, inbox)
+            NodeKind::Given(Given { agent: Some(agent), outside, .. }) => {
+                join(bench, node, agent, Carrier::Connection { outside: *outside }, inbox)
             }
             NodeKind::Given(_) => bail!("nobody has started the agent of this machine"),
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),

@@ -21,7 +21,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy)]
 pub enum Carrier {
     Container,
-    Connection,
+    /// `outside` is the process of this machine that the other end of it is in, where that is known.
+    Connection {
+        outside: Option<i32>,
+    },
 }
 
 /// From the end of a connection's records to its own.
@@ -34,7 +37,7 @@ pub struct JoinedLink {
     described: String,
     /// In the machine's /proc; none where it is not to be seen.
     process: Option<PathBuf>,
-    cgroup: Option<PathBuf>,
+    outside: Option<Outside>,
 }
 
 impl JoinedLink {
@@ -53,7 +56,7 @@ impl JoinedLink {
         let orders = open("orders", true)?;
         let orders = match carrier {
             Carrier::Container => Orders::new(orders),
-            Carrier::Connection => Orders::keeping_alive(orders),
+            Carrier::Connection { .. } => Orders::keeping_alive(orders),
         };
         let messages = Tail::follow(open("messages", false)?);
         std::thread::spawn(move || inbox.read(records));
@@ -62,13 +65,15 @@ impl JoinedLink {
             .filter(|process| process.exists());
         let memberships =
             process.as_ref().and_then(|process| fs::read_to_string(process.join("cgroup")).ok());
-        let cgroup = match carrier {
-            Carrier::Container => memberships.and_then(|text| cgroup::accounting_of(&text)),
+        let outside = match carrier {
+            Carrier::Container => {
+                memberships.and_then(|text| cgroup::accounting_of(&text)).map(Outside::Cgroup)
+            }
             // Its process here only carries words.
-            Carrier::Connection => None,
+            Carrier::Connection { outside } => outside.map(Outside::OfMachine),
         };
         let described = agent.described.clone();
-        Ok(JoinedLink { carrier, orders, messages, described, process, cgroup })
+        Ok(JoinedLink { carrier, orders, messages, described, process, outside })
     }
 
     fn is_there(&self) -> bool {
@@ -90,7 +95,7 @@ impl NodeLink for JoinedLink {
             Carrier::Container => {
                 (!self.is_there()).then(|| format!("its container ({}) has ended", self.described))
             }
-            Carrier::Connection => {
+            Carrier::Connection { .. } => {
                 // What it says comes just before its end.
                 let _ = self.ended(Instant::now() + LAST_WORDS);
                 let said = self
@@ -108,7 +113,7 @@ impl NodeLink for JoinedLink {
     }
 
     fn outside(&mut self) -> Option<Outside> {
-        self.cgroup.clone().map(Outside::Cgroup)
+        self.outside.clone()
     }
 
     fn ended(&mut self, deadline: Instant) -> bool {

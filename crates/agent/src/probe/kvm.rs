@@ -110,6 +110,7 @@ pub fn vmm(probe_context: &ProbeContext) -> Result<&Processes> {
     match probe_context.outside()? {
         Outside::Processes(processes) => Ok(processes),
         Outside::Domain(_) | Outside::Cgroup(_) => bail!("it is a guest of Xen, not of KVM"),
+        Outside::OfMachine(pid) => bail!("process {pid} is a VMM that was there before"),
     }
 }
 

@@ -77,6 +77,8 @@ pub enum Outside {
     Domain(u32),
     /// Of processes that cannot be seen from here: the directory of their cgroup.
     Cgroup(PathBuf),
+    /// A process that we did not start, as the machine's own /proc numbers it.
+    OfMachine(i32),
 }
 
 impl Outside {
@@ -84,7 +86,7 @@ impl Outside {
     pub fn backend(&mut self) -> Option<&mut VhostUserBackend> {
         match self {
             Outside::Processes(processes) => processes.backend.as_mut(),
-            Outside::Domain(_) | Outside::Cgroup(_) => None,
+            Outside::Domain(_) | Outside::Cgroup(_) | Outside::OfMachine(_) => None,
         }
     }
 
@@ -96,6 +98,10 @@ impl Outside {
     pub fn sample(&self, probe_context: &ProbeContext) -> Result<Sample> {
         match self {
             Outside::Processes(processes) => processes.sample(probe_context),
+            Outside::OfMachine(pid) => {
+                let proc = probe_context.machine_proc.as_ref().unwrap_or(&probe_context.proc);
+                of_machine(proc, *pid)
+            }
             Outside::Cgroup(directory) => {
                 let cpu = cgroup_cpu(directory)?;
                 let mut sample = Sample::default();
@@ -163,6 +169,60 @@ impl Process {
     }
 }
 
+/// A process of the machine with its descendants and vhost workers. Their clocks have other numbers in this
+/// PID namespace, so that their time is in ticks.
+///
+/// # Errors
+/// It has ended, or uses vhost whose threads the procfs does not show.
+fn of_machine(proc: &Path, pid: i32) -> Result<Sample> {
+    let processes = scan(proc)?;
+    let tree = tree(&processes, pid)?;
+    let mut sample = Sample { identity: Some(identity(tree[0])), ..Sample::default() };
+    let ticks = |ns: fn(&Process) -> u64| tree.iter().map(|one| ns(one)).sum::<u64>() * tick_ns();
+    let mut workers = 0;
+    for process in &tree {
+        let apart = workers_ns(proc, &processes, process.pid);
+        let is_seen = apart > 0 || !worker_threads(proc, process.pid).is_empty();
+        ensure!(
+            is_seen || !uses_vhost(proc, process.pid),
+            "process {} uses vhost, whose kernel threads cannot be seen from here",
+            process.pid
+        );
+        workers += apart;
+    }
+    let user = ticks(|one| one.user + one.children_user);
+    let system = ticks(|one| one.system + one.children_system) + workers;
+    sample.count("cpu_s", user + system, Kind::Drifting, 1e-9);
+    sample.count("user_s", user, Kind::Drifting, 1e-9);
+    sample.count("system_s", system, Kind::Drifting, 1e-9);
+    sample.count("guest_s", ticks(|one| one.guest), Kind::Drifting, 1e-9);
+    memory(&mut sample, proc, &tree);
+    Ok(sample)
+}
+
+/// A process, first, and its descendants.
+fn tree(processes: &[Process], root: i32) -> Result<Vec<&Process>> {
+    let root = processes
+        .iter()
+        .find(|process| process.pid == root)
+        .with_context(|| format!("process {root} has ended"))?;
+    let mut tree = vec![root];
+    let mut known = HashSet::from([root.pid]);
+    let mut index = 0;
+    while index < tree.len() {
+        let parent = tree[index].pid;
+        let children = processes.iter().filter(|process| process.parent == parent);
+        tree.extend(children.filter(|child| known.insert(child.pid)));
+        index += 1;
+    }
+    Ok(tree)
+}
+
+/// What makes it the same process in another reading.
+fn identity(process: &Process) -> String {
+    format!("process {} started at tick {}", process.pid, process.start)
+}
+
 /// CPU time of all processes that a procfs shows, and of those that ended and were waited for.
 pub(super) fn all_ns(proc: &Path) -> Result<u64> {
     let processes = scan(proc)?;
@@ -190,11 +250,8 @@ impl Processes {
     fn sample(&self, probe_context: &ProbeContext) -> Result<Sample> {
         let proc = &probe_context.proc;
         let processes = scan(proc)?;
-        let tree = self.tree(&processes)?;
-        let mut sample = Sample {
-            identity: Some(format!("process {} started at tick {}", self.pid, tree[0].start)),
-            ..Sample::default()
-        };
+        let tree = tree(&processes, self.pid)?;
+        let mut sample = Sample { identity: Some(identity(tree[0])), ..Sample::default() };
         let mut cpu = cpu_of(&tree);
         self.split(&mut sample, probe_context, &processes, &mut cpu)?;
         self.totals(&mut sample, cpu)?;
@@ -204,24 +261,6 @@ impl Processes {
         memory(&mut sample, proc, &tree);
         tree.iter().for_each(|process| self.switches(&mut sample, proc, process));
         Ok(sample)
-    }
-
-    /// The process, first, and its descendants.
-    fn tree<'a>(&self, processes: &'a [Process]) -> Result<Vec<&'a Process>> {
-        let root = processes
-            .iter()
-            .find(|process| process.pid == self.pid)
-            .with_context(|| format!("process {} has ended", self.pid))?;
-        let mut tree = vec![root];
-        let mut known = HashSet::from([root.pid]);
-        let mut index = 0;
-        while index < tree.len() {
-            let parent = tree[index].pid;
-            let children = processes.iter().filter(|process| process.parent == parent);
-            tree.extend(children.filter(|child| known.insert(child.pid)));
-            index += 1;
-        }
-        Ok(tree)
     }
 
     /// Splits a VMM's time into virtual CPUs, vhost workers and the rest. Workers outside the
@@ -593,6 +632,33 @@ mod tests {
         is("involuntary_switches", 2.0);
         is("vcpu_switches", 11.0);
         is("vmm_switches", 11.0);
+    }
+
+    #[test]
+    fn a_process_of_the_machine_counts_with_its_descendants_and_its_kernel_threads() {
+        let root = tempfile::tempdir().unwrap();
+        machine(root.path(), 1);
+        let outside = Outside::OfMachine(VMM);
+        let seen =
+            ProbeContext { machine_proc: Some(root.path().to_owned()), ..ProbeContext::default() };
+        let before = outside.sample(&seen).unwrap();
+        machine(root.path(), 2);
+        let after = outside.sample(&seen).unwrap();
+        let values = difference(&before, &after, &mut Vec::new()).unwrap();
+        // As it is counted of a VMM of ours.
+        for (name, value) in [("cpu_s", 1.67), ("user_s", 1.07), ("system_s", 0.6)] {
+            assert!((values[name] - value).abs() < 1e-9, "{name} is {}", values[name]);
+        }
+        assert_eq!(values["memory_bytes"], 1536.0 * 1024.0);
+        let gone = Outside::OfMachine(VMM - 1).sample(&seen).unwrap_err().to_string();
+        assert!(gone.contains("has ended"), "{gone}");
+        // Without its kernel threads the sum would pass for the whole.
+        fs::remove_dir_all(root.path().join(format!("{}", VMM + 70))).unwrap();
+        fs::remove_dir_all(root.path().join(format!("{VMM}/task/{}", VMM + 3))).unwrap();
+        fs::create_dir(root.path().join(format!("{VMM}/fd"))).unwrap();
+        let link = root.path().join(format!("{VMM}/fd/9"));
+        std::os::unix::fs::symlink("/dev/vhost-net", link).unwrap();
+        assert!(outside.sample(&seen).unwrap_err().to_string().contains("uses vhost"));
     }
 
     #[test]

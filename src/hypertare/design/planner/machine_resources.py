@@ -137,7 +137,8 @@ class MachineResources:
     with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
     time, as JSON, by what the study calls them. `elsewhere` is the host that benches stand on where it is
     not this one. `peers_of_given` is by the address of each machine that was given that of whom it speaks
-    with. `further` are the resources of the other hosts that a run has.
+    with, `processes_of_given` by its `outside` the process of this host that it is in. `further` are
+    the resources of the other hosts that a run has.
     """
 
     cpus: tuple[int, ...]
@@ -157,6 +158,7 @@ class MachineResources:
     polling: int | None = None
     elsewhere: Elsewhere | None = None
     peers_of_given: Mapping[str, str] = field(default_factory=dict)
+    processes_of_given: Mapping[str, int] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
     further: tuple[MachineResources, ...] = ()
 

@@ -81,6 +81,7 @@ def kind_of(platform: Platform, study: Study, on: MachineResources) -> plan.Node
             settings=study.sut.in_plan(datapath_of(study, on)),
             reach=machine.words if (machine := study.given_machine) else (),
             may_be_set=machine is not None and machine.settings,
+            outside=on.processes_of_given.get(machine.outside or "") if machine else None,
             shared_memory=study.shared_memory,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
             injects_once=on.emulator is not None,

@@ -87,7 +87,9 @@ def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
 def _seen_from_outside(
     study: Study, variant: Variant, plot: WholePlot, nodes: Sequence[str]
 ) -> list[str]:
-    own = nodes if variant.kind.is_seen_from_outside else []
+    machine = study.given_machine
+    is_known = variant.kind.is_made or (machine is not None and machine.outside is not None)
+    own = nodes if variant.kind.is_seen_from_outside and is_known else []
     return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else [*own]
 
 

@@ -59,9 +59,7 @@ def make_trial(
                 pair, like(variant, pair.rank, study, under, on), on.chance.instant(id)
             )
         ),
-        probes=tuple(
-            probes_of(study, workload, variant, plot, working, own_machine, warmup, on)
-        ),
+        probes=tuple(probes_of(study, workload, variant, plot, working, own_machine, warmup, on)),
         limit_s=seconds + patience_s(study, settings),
     )
     knobs = knob_settings(study, variant, working, way(study, plot, on), own_machine)

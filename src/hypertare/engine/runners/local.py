@@ -29,6 +29,7 @@ from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, libvirt, vhost, xen
 from hypertare.machines.host.given import GivenMachines, address_towards
 from hypertare.machines.host.needs import Needs, Permissions, check
+from hypertare.machines.host.outside import process_of
 from hypertare.machines.host.settings_lease import SettingsLease, recover
 from hypertare.machines.local import LocalMachine
 from hypertare.protocol import plan
@@ -75,7 +76,7 @@ class Local(Runner):
                 # KVM may be what is missing of it.
                 recover(Host(), notify)
                 accelerator = _accelerator(study, next(iter(images.values())), notify)
-        peers_of_given = _look_at_given(study, notify)
+        peers_of_given, processes_of_given = _look_at_given(study, notify)
         image = None
         if study.sut.image is not None:
             image = engine.find(study.sut.engine, study.sut.image, notify)
@@ -93,6 +94,7 @@ class Local(Runner):
             has_vhost=vhost.can_be_used(Host()),
             likeness=_likeness(),
             peers_of_given=peers_of_given,
+            processes_of_given=processes_of_given,
         )
         for plot in prepared.design.plots:
             cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
@@ -123,17 +125,21 @@ class Local(Runner):
             yield StepBackend(asking, machine)
 
 
-def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str]:
+def _look_at_given(
+    study: Study, notify: Callable[[str], None]
+) -> tuple[dict[str, str], dict[str, int]]:
     """What cannot be reached is found before anything is begun.
 
     Returns:
-        By the address of each that of whom it speaks with, where they speak.
+        By the address of each that of whom it speaks with, where they speak; and by its `outside` the
+        process of this host that it is in, where that is said.
 
     Raises:
         MachineError: some cannot be weighed; it names them all.
     """
     cpus = max(study.levels("sut.cpus"))
     machines, peers = GivenMachines(paths.agent_binary()), dict[str, str]()
+    processes: dict[str, int] = {}
     peer = study.given.get(PEER)
     asked = list(study.given_at_work.values())
     failed: list[MachineError] = []
@@ -149,6 +155,8 @@ def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str
             looked_at = machine if study.needs_network else unsent
             least = 1 if machine is peer else cpus
             found = _look(machines, looked_at, least, _BOOT_S if was_off else 0.0)
+            if machine.outside is not None:
+                processes[machine.outside] = process_of(machine.outside)
         except MachineError as error:
             failed.append(error)
             continue
@@ -160,7 +168,7 @@ def _look_at_given(study: Study, notify: Callable[[str], None]) -> dict[str, str
         assert machine.address is not None
         to = peer.address if peer is not None else None
         peers[machine.address] = to or address_towards(machine.address)
-    return peers
+    return peers, processes
 
 
 def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
