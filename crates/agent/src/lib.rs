@@ -14,7 +14,6 @@
 
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-pub mod alone;
 pub mod boot_contract;
 pub mod capabilities;
 pub mod datapath;
@@ -30,6 +29,7 @@ pub mod node;
 pub mod own_machine;
 pub mod probe;
 pub mod process;
+pub mod standalone;
 #[cfg(test)]
 mod tried_again;
 pub mod units;

@@ -42,8 +42,8 @@ enum Verb {
     Datapath(datapath::Arguments),
     #[command(name = knob::keeper::VERB, hide = true)]
     KeepSettings(knob::keeper::Arguments),
-    Probe(probe::alone::ProbeArgs),
-    Knob(knob::alone::KnobArgs),
+    Probe(probe::standalone::ProbeArgs),
+    Knob(knob::standalone::KnobArgs),
     #[command(flatten)]
     Workload(workload::Verb),
     Survey(cli::survey::Arguments),
@@ -82,8 +82,8 @@ fn main() -> ExitCode {
         Verb::KeepSettings(arguments) => knob::keeper::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::XenBlock(arguments) => xen::block::run(&arguments),
-        Verb::Probe(arguments) => probe::alone::run(&arguments),
-        Verb::Knob(arguments) => knob::alone::run(&arguments),
+        Verb::Probe(arguments) => probe::standalone::run(&arguments),
+        Verb::Knob(arguments) => knob::standalone::run(&arguments),
         Verb::Workload(verb) => verb.run(),
         Verb::Survey(arguments) => cli::survey::main(&arguments),
         Verb::Values(arguments) => cli::values::main(&arguments),

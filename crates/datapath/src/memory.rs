@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 1 << 46;
 
 /// What a VMM says of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lent {
+pub struct MemoryRegion {
     pub guest: u64,
     pub size: u64,
     pub vmm: u64,
@@ -54,7 +54,7 @@ impl Memory {
     ///
     /// # Errors
     /// It cannot be mapped, or is what no guest has.
-    pub fn new(lent: &[Lent], files: &[OwnedFd]) -> Result<Self> {
+    pub fn new(lent: &[MemoryRegion], files: &[OwnedFd]) -> Result<Self> {
         ensure!(lent.len() == files.len(), "its VMM lent memory without a file for each piece");
         let mut memory = Memory(Vec::with_capacity(lent.len()));
         for (lent, file) in lent.iter().zip(files) {
@@ -98,8 +98,8 @@ impl Memory {
 }
 
 impl Region {
-    fn map(lent: &Lent, file: &OwnedFd) -> Result<Self> {
-        let Lent { guest, size, vmm, offset } = *lent;
+    fn map(lent: &MemoryRegion, file: &OwnedFd) -> Result<Self> {
+        let MemoryRegion { guest, size, vmm, offset } = *lent;
         ensure!(
             size > 0 && [guest, size, vmm >> 8, offset].iter().all(|&it| it < MOST_BYTES),
             "its VMM lent a piece of memory that no guest has: {lent:?}"
@@ -192,7 +192,8 @@ pub(crate) mod tests {
 
     /// Two pieces next to each other, a hole, and one beyond it.
     pub fn memory() -> Memory {
-        let lent = |guest, size, offset| Lent { guest, size, vmm: guest + (1 << 40), offset };
+        let lent =
+            |guest, size, offset| MemoryRegion { guest, size, vmm: guest + (1 << 40), offset };
         let pieces = [lent(0, 0x8000, 0), lent(0x8000, 0x8000, 0x1000), lent(0x20000, 0x1000, 0)];
         Memory::new(&pieces, &[file(0x8000), file(0x9000), file(0x1000)]).unwrap()
     }
@@ -239,14 +240,14 @@ pub(crate) mod tests {
 
     #[test]
     fn what_no_vmm_would_lend_is_refused() {
-        let lent = Lent { guest: 0, size: 0x2000, vmm: 0, offset: 0 };
+        let lent = MemoryRegion { guest: 0, size: 0x2000, vmm: 0, offset: 0 };
         let refused = |lent| Memory::new(&[lent], &[file(0x1000)]).err().unwrap().to_string();
         assert!(refused(lent).contains("of a file of 4096"));
         for lent in [
-            Lent { size: 0, ..lent },
-            Lent { size: u64::MAX, ..lent },
-            Lent { guest: u64::MAX, size: 1, ..lent },
-            Lent { offset: u64::MAX, size: 1, ..lent },
+            MemoryRegion { size: 0, ..lent },
+            MemoryRegion { size: u64::MAX, ..lent },
+            MemoryRegion { guest: u64::MAX, size: 1, ..lent },
+            MemoryRegion { offset: u64::MAX, size: 1, ..lent },
         ] {
             assert!(refused(lent).contains("no guest has"), "{lent:?}");
         }

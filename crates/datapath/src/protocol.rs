@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::memory::{Lent, MOST_REGIONS};
+use crate::memory::{MOST_REGIONS, MemoryRegion};
 use crate::ring::Addresses;
 
 const VERSION: u32 = 1;
@@ -39,7 +39,7 @@ pub enum Said {
     GetQueueCount,
     /// Whose card it is: there is but one who could.
     Owner,
-    Memory(Vec<Lent>, Vec<OwnedFd>),
+    Memory(Vec<MemoryRegion>, Vec<OwnedFd>),
     Size {
         ring: usize,
         count: u32,
@@ -178,7 +178,7 @@ impl Body<'_> {
         ensure!(count <= MOST_REGIONS, "its VMM lends {count} pieces of memory at once");
         let lent = (0..count).map(|index| {
             let at = 8 + 32 * index;
-            Ok(Lent {
+            Ok(MemoryRegion {
                 guest: self.long(at)?,
                 size: self.long(at + 8)?,
                 vmm: self.long(at + 16)?,

@@ -292,7 +292,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::memory::Lent;
+    use crate::memory::MemoryRegion;
     use crate::memory::tests::file;
 
     pub const SIZE: u16 = 8;
@@ -308,7 +308,7 @@ pub(crate) mod tests {
 
     impl Guest {
         pub fn new() -> Self {
-            let lent = Lent { guest: 0, size: BYTES, vmm: 0, offset: 0 };
+            let lent = MemoryRegion { guest: 0, size: BYTES, vmm: 0, offset: 0 };
             Guest { memory: Memory::new(&[lent], &[file(BYTES)]).unwrap(), made: 0 }
         }
 

@@ -354,8 +354,8 @@ def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | Non
         variants = ", ".join(_variant_text(v.platform, v.levels) for v in plot.variants)
         print(f"  {named}: {variants}")
     if study.remote is not None and len(hosts := study.remote.reaches) > 1:
-        blocks = study.design.blocks_of_a_boot
-        print(f"each bench's boots by turns, {blocks} blocks each: {', '.join(hosts)}, and so on")
+        each = study.design.blocks_of_a_boot
+        print(f"each bench's boots by turns, {each} blocks each: {', '.join(hosts)}, and so on")
     print("first round, each block in random order:")
     for _, levels, _, block in first:
         order = ", ".join(

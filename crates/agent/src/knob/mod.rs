@@ -10,7 +10,6 @@
 //!
 //! A driver or kernel that lacks a knob is an error with the reason, never silence.
 
-pub mod alone;
 mod busy_poll;
 mod defer_hard_irqs;
 mod dev_weight;
@@ -29,6 +28,7 @@ mod receive_steering;
 mod ring_sizes;
 mod scheduler_weight;
 mod socket_buffers;
+pub mod standalone;
 mod sysctls;
 mod thp;
 mod traffic_classes;

@@ -8,7 +8,6 @@
 //!
 //! What two readings do not agree on is decided in one place, [`counters`], and reported as a note.
 
-pub mod alone;
 pub mod conditions;
 pub mod counters;
 pub mod cpu_modes;
@@ -28,6 +27,7 @@ mod perf_event;
 pub mod polls_traced;
 pub mod schedstat;
 pub mod softirqs;
+pub mod standalone;
 pub mod stat;
 mod text;
 mod threads;

@@ -9,7 +9,7 @@ use hypertare_plan::Burn;
 use super::clock::{from_seconds, now_ns, sleep_until, thread_cpu_ns, to_seconds};
 use super::{Alone, Context, Outcome, WorkloadKind};
 use crate::values::Definition;
-use crate::workload::alone;
+use crate::workload::standalone;
 
 /// Short beside a scheduler's slice and long beside a loop.
 const PERIOD_NS: u64 = 10_000_000;
@@ -142,11 +142,11 @@ pub struct Arguments {
 
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
-        let context = alone::context("burn", alone::stop_by_signal()?, || ());
+        let context = standalone::context("burn", standalone::stop_by_signal()?, || ());
         let spec = Burn { share: self.share, duration_s: self.time, threads: self.threads };
         let outcome = run(&spec, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let values = &outcome.values;
         writeln!(

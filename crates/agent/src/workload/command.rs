@@ -7,9 +7,9 @@
 //!
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
-pub mod alone;
 mod listeners;
 mod serve;
+pub mod standalone;
 mod standard;
 
 use std::collections::BTreeMap;

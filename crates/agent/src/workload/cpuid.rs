@@ -14,7 +14,7 @@ use super::clock::{now_ns, to_seconds};
 use super::{Alone, Context, Outcome, WorkloadKind};
 use crate::units;
 use crate::values::Definition;
-use crate::workload::alone;
+use crate::workload::standalone;
 
 const MOST: u64 = 1_000_000_000;
 /// A stop is looked for after so many: some ms of the dearest exits.
@@ -87,10 +87,10 @@ pub struct Arguments {
 
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
-        let context = alone::context("cpuid", alone::stop_by_signal()?, || ());
+        let context = standalone::context("cpuid", standalone::stop_by_signal()?, || ());
         let outcome = run(&Cpuid { count: self.count }, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let (count, elapsed_s) = (outcome.values["cpuids"], outcome.values["elapsed_s"]);
         let each = units::three_digits(elapsed_s / count * 1e9);

@@ -4,8 +4,8 @@
 //! written by the executed program as a short-lived process of a build does. The fork is the C
 //! library's own, with the copy of the page tables that `vfork` and `posix_spawn` leave out.
 
-pub mod alone;
 mod child;
+pub mod standalone;
 
 use std::io;
 

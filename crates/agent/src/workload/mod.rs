@@ -5,7 +5,6 @@
 //! what a command line does; and a line of the table below, which is all that others know of it.
 
 pub mod address;
-mod alone;
 pub mod burn;
 pub mod clock;
 pub mod command;
@@ -23,6 +22,7 @@ mod output;
 pub mod ping;
 pub mod process;
 pub mod sleep;
+mod standalone;
 pub mod stream;
 pub mod syncs;
 pub mod system_calls;
@@ -108,16 +108,16 @@ macro_rules! workloads {
 
 workloads! {
     Stream(stream::cli::Args): StreamSend, StreamReceive;
-    Ping(ping::alone::Arguments): PingRequest, PingReply;
+    Ping(ping::standalone::Arguments): PingRequest, PingReply;
     Burn(burn::Arguments): Burn;
-    Fork(fork::alone::Arguments): Fork;
-    Touch(touch::alone::Arguments): Touch;
+    Fork(fork::standalone::Arguments): Fork;
+    Touch(touch::standalone::Arguments): Touch;
     Sleep(sleep::Arguments): Sleep;
     Generate(frames::generate::Arguments): FrameSend;
     Capture(frames::capture::Arguments): FrameCapture, FrameFeed, FrameRelay;
     Cpuid(cpuid::Arguments): Cpuid;
-    Io(io::alone::Arguments): Io, IoFill, IoVerify;
-    Command(command::alone::Arguments): Command, Serve;
+    Io(io::standalone::Arguments): Io, IoFill, IoVerify;
+    Command(command::standalone::Arguments): Command, Serve;
 }
 
 /// `StreamSend` is `stream_send` in a plan.

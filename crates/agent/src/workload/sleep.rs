@@ -15,7 +15,7 @@ use super::latencies::Latencies;
 use super::{Alone, Context, Outcome, WorkloadKind};
 use crate::units;
 use crate::values::Definition;
-use crate::workload::alone;
+use crate::workload::standalone;
 
 /// Of a thread that does nothing else a wake-up is some microseconds of work.
 const LEAST_INTERVAL_NS: u64 = 10_000;
@@ -192,12 +192,12 @@ pub struct Arguments {
 
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
-        let context = alone::context("sleep", alone::stop_by_signal()?, || ());
+        let context = standalone::context("sleep", standalone::stop_by_signal()?, || ());
         let spec =
             Sleep { interval_s: self.interval, duration_s: self.time, threads: self.threads };
         let outcome = run(&spec, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let values = &outcome.values;
         let mut text = format!(

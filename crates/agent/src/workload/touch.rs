@@ -11,9 +11,9 @@
 //! addresses, so that filling the working set is one pass over it: a shuffle would make as many
 //! random accesses before the counted ones, which a model of page walks cannot distinguish.
 
-pub mod alone;
 mod cycle;
 mod mapping;
+pub mod standalone;
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::{Pages, Touch};

@@ -13,7 +13,7 @@ use crate::net::frames::layout::ETHERNET;
 use crate::net::frames::socket;
 use crate::units;
 use crate::workload::Alone;
-use crate::workload::alone;
+use crate::workload::standalone;
 
 /// Count the frames of `generate` that come to an interface, and those that find no room
 #[derive(clap::Args)]
@@ -63,10 +63,10 @@ impl Alone for Arguments {
             "duration is {}: it must be from 0.001 to 86400 seconds",
             self.duration
         );
-        let stop = alone::stop_by_signal()?;
+        let stop = standalone::stop_by_signal()?;
         let link = socket::interface(&self.interface)?;
         let name = self.interface.clone();
-        let context = alone::context("capture", stop.clone(), move || {
+        let context = standalone::context("capture", stop.clone(), move || {
             eprintln!("capturing at {name}; Ctrl-C ends it");
         });
         let context = context.without_intervals();
@@ -83,7 +83,7 @@ impl Alone for Arguments {
         let ended = || stop.store(true, Ordering::Relaxed);
         let outcome = receive::at_link(&spec, &link, &context, &ended)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let value = |name: &str| outcome.values.get(name).copied().unwrap_or(0.0);
         let (frames, seconds) = (value("received_packets"), value("elapsed_s"));

@@ -11,7 +11,7 @@ use crate::net::frames::layout::Mac;
 use crate::net::frames::{neighbour, socket};
 use crate::net::link::parse_mac;
 use crate::units;
-use crate::workload::alone;
+use crate::workload::standalone;
 use crate::workload::{Alone, address};
 
 /// Send numbered frames from an interface, past the IP stack, for `capture` at the other end
@@ -45,7 +45,7 @@ pub struct Arguments {
 
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
-        let context = alone::context("generate", alone::stop_by_signal()?, || ());
+        let context = standalone::context("generate", standalone::stop_by_signal()?, || ());
         let context = context.without_intervals();
         let link = socket::interface(&self.interface)?;
         let to = self.mac()?;
@@ -62,7 +62,7 @@ impl Alone for Arguments {
         };
         let outcome = send::from_link(&spec, &link, to, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let value = |name: &str| outcome.values.get(name).copied().unwrap_or(0.0);
         let (frames, seconds) = (value("sent_packets"), value("elapsed_s"));

@@ -5,11 +5,11 @@
 //! works on blocks of its own ([`job`]), and what a block holds says which writing of which block it is
 //! ([`blocks`]).
 
-pub mod alone;
 mod buffers;
 mod calls;
 mod job;
 mod ring;
+pub mod standalone;
 mod verify;
 
 use std::fs::{File, OpenOptions};

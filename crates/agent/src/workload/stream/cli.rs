@@ -18,8 +18,8 @@ use super::socket::PATIENCE;
 use super::{Context, check, receive, send, table};
 use crate::emit::Emitter;
 use crate::units::{parse_rate, parse_small_size};
-use crate::workload::alone;
 use crate::workload::clock::{self, SECOND};
+use crate::workload::standalone;
 use crate::workload::{Alone, address};
 
 /// Measure a network path with a stream of messages over TCP or UDP.
@@ -88,7 +88,7 @@ pub struct Args {
 
 impl Alone for Args {
     fn run(self) -> Result<()> {
-        let interrupted = alone::stop_by_signal()?;
+        let interrupted = standalone::stop_by_signal()?;
         match &self.host {
             Some(host) => client(&self, address::host(host)?, &interrupted),
             None => server(&self, &interrupted),

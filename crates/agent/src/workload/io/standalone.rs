@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use super::{check, fill, filling, run};
 use crate::units;
-use crate::workload::{Alone, alone};
+use crate::workload::{Alone, standalone};
 
 /// Read and write blocks of a file or a device, each of them checked
 #[derive(clap::Args)]
@@ -81,11 +81,11 @@ impl Alone for Arguments {
         let spec = spec(&self);
         check(&spec)?;
         let (file, _removed) = open(&self.on, self.write_to.as_deref(), &spec)?;
-        let context = alone::context("io", alone::stop_by_signal()?, || ());
+        let context = standalone::context("io", standalone::stop_by_signal()?, || ());
         fill(&filling(&spec), &file, &context)?;
         let outcome = run(&spec, &file, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let values = &outcome.values;
         let elapsed_s = values["elapsed_s"];

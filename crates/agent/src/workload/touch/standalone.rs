@@ -7,7 +7,7 @@ use hypertare_plan::{Pages, Touch};
 use walk::Mark;
 
 use crate::units;
-use crate::workload::alone;
+use crate::workload::standalone;
 use crate::workload::{Alone, mark, touch};
 
 /// Read memory in random order, each read after the one before
@@ -47,10 +47,10 @@ impl Alone for Arguments {
         if self.quiet {
             return marked(&spec(&self));
         }
-        let context = alone::context("touch", alone::stop_by_signal()?, || ());
+        let context = standalone::context("touch", standalone::stop_by_signal()?, || ());
         let outcome = touch::run(&spec(&self), &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let values = &outcome.values;
         let (accesses, elapsed_s) = (values["accesses"], values["elapsed_s"]);
@@ -69,7 +69,7 @@ impl Alone for Arguments {
 /// The work alone, with marks where `elapsed_s` begins and ends.
 fn marked(spec: &Touch) -> Result<()> {
     let begin = || mark::report(Mark::Begin);
-    let context = alone::context("touch", alone::stop_by_signal()?, begin);
+    let context = standalone::context("touch", standalone::stop_by_signal()?, begin);
     let _worked = touch::work(spec, &context)?;
     mark::report(Mark::End);
     Ok(())

@@ -7,7 +7,7 @@ use hypertare_plan::Fork;
 use walk::Mark;
 
 use crate::units;
-use crate::workload::alone;
+use crate::workload::standalone;
 use crate::workload::{Alone, fork, mark};
 
 /// Fork, execute a program that writes to memory, wait for its end, again and again
@@ -33,10 +33,10 @@ impl Alone for Arguments {
         if self.quiet {
             return marked(&spec);
         }
-        let context = alone::context("fork", alone::stop_by_signal()?, || ());
+        let context = standalone::context("fork", standalone::stop_by_signal()?, || ());
         let outcome = fork::run(&spec, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         let values = &outcome.values;
         let (forks, elapsed_s) = (values["forks"], values["elapsed_s"]);
@@ -54,7 +54,7 @@ impl Alone for Arguments {
 /// The work alone, with marks where `elapsed_s` begins and ends.
 fn marked(spec: &Fork) -> Result<()> {
     let begin = || mark::report(Mark::Begin);
-    let context = alone::context("fork", alone::stop_by_signal()?, begin);
+    let context = standalone::context("fork", standalone::stop_by_signal()?, begin);
     fork::run(spec, &context)?;
     mark::report(Mark::End);
     Ok(())

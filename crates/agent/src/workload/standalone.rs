@@ -8,8 +8,8 @@ use anyhow::Result;
 use hypertare_plan::{Line, Record};
 
 use super::{Context, Outcome};
-pub use crate::alone::stop_by_signal;
 use crate::emit::Emitter;
+pub use crate::standalone::stop_by_signal;
 
 /// ProgramEnvironment of a workload without a plan; warnings go to standard error.
 pub fn context(

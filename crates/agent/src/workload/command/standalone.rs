@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use hypertare_plan::Command;
 
-use crate::workload::alone;
+use crate::workload::standalone;
 use crate::workload::{Alone, Outcome, command};
 
 /// Execute a program and report what it took
@@ -29,7 +29,7 @@ pub struct Arguments {
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
         leave_terminal();
-        let context = alone::context("command", alone::stop_by_signal()?, || ());
+        let context = standalone::context("command", standalone::stop_by_signal()?, || ());
         let spec = Command {
             argv: self.argv,
             env: own_environment(),
@@ -43,7 +43,7 @@ impl Alone for Arguments {
         };
         let outcome = command::run(&spec, &context)?;
         if self.json {
-            return alone::print_record(&context, outcome);
+            return standalone::print_record(&context, outcome);
         }
         io::stdout().write_all(table(&outcome).as_bytes())?;
         Ok(())

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
 
 use crate::units;
-use crate::workload::alone;
+use crate::workload::standalone;
 use crate::workload::{Alone, Outcome, address, ping};
 
 /// Round-trip times over UDP, TCP or ICMP
@@ -53,7 +53,7 @@ pub struct Arguments {
 
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
-        let stop = alone::stop_by_signal()?;
+        let stop = standalone::stop_by_signal()?;
         match &self.host {
             Some(host) => ask(&self, host, stop),
             None => listen(self.port, &stop),
@@ -63,10 +63,10 @@ impl Alone for Arguments {
 
 fn ask(arguments: &Arguments, host: &str, stop: Arc<AtomicBool>) -> Result<()> {
     let spec = request(arguments, address::host(host)?);
-    let context = alone::context("ping", stop, || ());
+    let context = standalone::context("ping", stop, || ());
     let outcome = ping::request(&spec, &context)?;
     if arguments.json {
-        return alone::print_record(&context, outcome);
+        return standalone::print_record(&context, outcome);
     }
     io::stdout().write_all(summary(&spec, &outcome).as_bytes())?;
     Ok(())
@@ -109,7 +109,7 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
             }
         }
     };
-    let context = alone::context("ping", stop.clone(), both_ready);
+    let context = standalone::context("ping", stop.clone(), both_ready);
     let answer = |protocol| {
         let message = ping::MAX_DATAGRAM as u32;
         let outcome =
