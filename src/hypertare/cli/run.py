@@ -335,7 +335,7 @@ def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | Non
             "expected_s": {"least": min(least, most), "most": most},
         }
         if study.remote is not None:
-            document["hosts"] = list(study.remote.reaches)
+            document["hosts"] = list(study.remote.reach)
         if boots:
             document["boots"] = {"least": boots[0], "most": boots[1], "at_once": jobs}
         if prepared.search is not None:
@@ -353,7 +353,7 @@ def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | Non
         named = ", ".join(f"{name} = {level}" for name, level in plot.levels.items()) or "one"
         variants = ", ".join(_variant_text(v.platform, v.levels) for v in plot.variants)
         print(f"  {named}: {variants}")
-    if study.remote is not None and len(hosts := study.remote.reaches) > 1:
+    if study.remote is not None and len(hosts := study.remote.reach) > 1:
         each = study.design.blocks_of_a_boot
         print(f"each bench's boots by turns, {each} blocks each: {', '.join(hosts)}, and so on")
     print("first round, each block in random order:")

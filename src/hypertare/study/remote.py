@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hypertare.base.settings import Settings
 from hypertare.study.given import Reach, reach_words
+
+
+def _several(given: object) -> object:
+    return (given,) if isinstance(given, str) else given
 
 
 def _differ(reaches: tuple[str, ...]) -> tuple[str, ...]:
@@ -19,16 +23,14 @@ def _differ(reaches: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Remote(Settings):
-    reach: Reach | Annotated[tuple[Reach, ...], Field(min_length=1), AfterValidator(_differ)]
+    reach: Annotated[
+        tuple[Reach, ...], BeforeValidator(_several), Field(min_length=1), AfterValidator(_differ)
+    ]
     """The command that reaches the host of [`machine = "remote"`](remote.md): `"ssh lab2"`. Or of [several
     hosts](remote.md#several-hosts), which have boots by turns: `["ssh lab1", "ssh lab2"]`.
     """
 
     @property
-    def reaches(self) -> tuple[str, ...]:
-        return (self.reach,) if isinstance(self.reach, str) else self.reach
-
-    @property
     def hosts(self) -> tuple[tuple[str, ...], ...]:
         """The words that reach each."""
-        return tuple(map(reach_words, self.reaches))
+        return tuple(map(reach_words, self.reach))
