@@ -227,6 +227,18 @@ def test_two_hosts_have_boots_by_turns_and_one_that_is_lost_is_missed(
         # A block that the lost host had begun is one of the eight.
         assert min(one["n"] for one in trials if one["response"] == "goodput") >= 7
 
+        shared = lab.run(
+            *("run", "study.toml", "--set", "workloads.tcp.rate=50 % of capacity"),
+            *("--set", "design.max_trials=4", "--set", "design.min_trials=4", "--out", "shared"),
+            **there.env,
+        )
+        assert shared.status == 0, shared
+        with sqlite3.connect(lab.work / "shared" / "run.sqlite") as file:
+            kinds = dict(
+                file.execute("select kind, count(*) from trial where status = 'ok' group by kind")
+            )
+        assert kinds.keys() == {"capacity", "measured"} and kinds["measured"] == 16
+
         refused = lab.run(
             "run",
             "study.toml",

@@ -117,8 +117,10 @@ class Remote(Runner):
 
     @contextmanager
     def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+        # Of several hosts on the first: what is asked there is compared with nothing of another.
+        alone = replace(asking, on=replace(asking.on, further=()))
         with RemoteMachine(_host(asking.on)) as machine:
-            yield StepBackend(asking, machine)
+            yield StepBackend(alone, machine)
 
 
 def _resources(
