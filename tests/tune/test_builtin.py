@@ -42,3 +42,15 @@ def test_what_is_tuned_is_a_platform_of_the_study() -> None:
     file.override(["tune.platform=xen"], quick=False)
     with pytest.raises(InputError, match="xen is none of the study's platforms"):
         session.prepare(file, 1)
+
+
+def test_levels_that_exclude_each_other_are_refused_before_anything_begins() -> None:
+    devices = '"sut.disk_device" = ["virtio-blk", "virtio-scsi"]'
+    file = find("disk-look")
+    assert devices in file.text
+    file = StudyFile(
+        file.text.replace(devices, '"sut.disk_device" = ["virtio-blk", "nvme"]'), "s.toml"
+    )
+    said = "sut.disk_iothread = True and sut.disk_device = nvme do not go together"
+    with pytest.raises(InputError, match=said):
+        session.prepare(file, 1)

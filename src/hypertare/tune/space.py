@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,25 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
         if path in settings.guess:
             knob = replace(knob, guess=_guess(file, study, knob, settings.guess[path]))
         (ladders if isinstance(levels, Ladder) else knobs).append(knob)
+    _check_together(file, knobs)
     return Space(tuple(knobs), tuple(ladders))
+
+
+def _check_together(file: StudyFile, knobs: Sequence[Knob]) -> None:
+    """Settings of a guest or a bench may exclude each other, which a search would find under way."""
+    hard = [knob for knob in knobs if knob.hard and not knob.range]
+    default = {knob.path: knob.default for knob in knobs}
+    for one, other in itertools.combinations(hard, 2):
+        for level, beside in itertools.product(one.levels, other.levels):
+            try:
+                file.cell(overrides({**default, one.path: level, other.path: beside}))
+            except InputError as error:
+                pair = f"{one.path} = {level} and {other.path} = {beside}"
+                why = error.what.removeprefix(f"{file.source}: ")
+                raise InputError(
+                    f"{file.source}: tune.knobs: {pair} do not go together: {why}",
+                    "Leave one of the two levels out.",
+                ) from None
 
 
 def varied(study: Study, settings: TuneSettings) -> Mapping[str, Any]:
