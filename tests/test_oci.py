@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.util
 import io
 import json
 import tarfile
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).parents[1] / "tools" / "oci"
+from tests.tools import loaded
 
 
 @pytest.fixture(scope="module")
 def oci() -> ModuleType:
-    loader = SourceFileLoader("oci", str(TOOL))
-    spec = importlib.util.spec_from_loader("oci", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return loaded("oci")
 
 
 @pytest.fixture

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.tools import loaded
 
 ROOT = Path(__file__).parents[1]
 
 
-def loaded() -> ModuleType:
-    loader = SourceFileLoader("tools_published", str(ROOT / "tools" / "published"))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-published = loaded()
+published = loaded("published")
 STUDIES = tomllib.loads(published.ROWS.read_text(encoding="utf-8"))["study"]
 
 

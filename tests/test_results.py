@@ -6,16 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from hypertare.machines.image import emulator
 from hypertare.runs.store import Store
 from hypertare.study.builtin import builtin_names
+from tests.tools import loaded
 
 ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "results"
@@ -23,16 +21,7 @@ TODAY = "0123456789abcdef01234567"
 OLDER = "f" * 24
 
 
-def loaded() -> ModuleType:
-    loader = SourceFileLoader("tools_results", str(TOOL))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-results = loaded()
+results = loaded("results")
 
 
 def page(digest: str | None = None, clock: str = "virtual", words: str = "cpus --seed 1") -> str:

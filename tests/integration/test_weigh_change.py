@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.tools import loaded
 
 pytestmark = pytest.mark.runs
 
@@ -88,9 +88,7 @@ def test_less_work_is_no_worse(repository: Path) -> None:
 def test_what_could_not_be_seen_has_a_word_and_a_status_of_its_own(
     changes: list[tuple[str, str, float]], reported: str, status: int
 ) -> None:
-    loader = SourceFileLoader("weigh_change", str(TOOL))
-    tool = module_from_spec(spec_from_loader(loader.name, loader))  # type: ignore[arg-type]
-    loader.exec_module(tool)
+    tool = loaded("weigh-change")
     levels = [
         {"response": "elapsed", "platform": platform, "verdict": verdict, "doubt": None}
         | {"cost_high": high}

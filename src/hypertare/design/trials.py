@@ -38,6 +38,13 @@ class PlannedTrial:
         return self.kind in ("warmup", "measured")
 
 
+def host_of(boot: int, hosts: int) -> int:
+    """Which of so many hosts a boot is on: it follows from the boot's number, so that a run that goes on
+    and a report know it.
+    """
+    return boot % hosts
+
+
 @dataclass(frozen=True)
 class FinishedTrial:
     """A planned trial with its outcome. `values` holds responses by name, empty when it failed.

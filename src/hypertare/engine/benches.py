@@ -12,7 +12,7 @@ from typing import Protocol
 from hypertare.base import interrupt
 from hypertare.design import planner
 from hypertare.design.design import WholePlot
-from hypertare.design.trials import FinishedTrial
+from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines.background_load import BackgroundLoad
 from hypertare.machines.batch import TrialRecords, TrialSlot
@@ -102,8 +102,8 @@ class Benches:
         return len(self._sites) > 1
 
     def host_of(self, boot: int) -> int:
-        """Follows from the boot's number, so that a run that goes on and a report know it."""
-        return boot % len(self._sites)
+        """The host that a boot is of."""
+        return host_of(boot, len(self._sites))
 
     @property
     def living(self) -> list[int]:

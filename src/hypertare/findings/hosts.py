@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hypertare.base.level import key
 from hypertare.base.response import Response
 from hypertare.base.words import place
-from hypertare.design.trials import FinishedTrial
+from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.findings.estimates import estimate
 from hypertare.runs.summary import Analysed, AnalysedFigure, AnalysedRow, Estimate
 
@@ -29,7 +28,7 @@ def of_hosts(
     """Each host's own figures, of a run that has several.
 
     Args:
-        trials: of the run. Boots were on the hosts by turns: number b on host b modulo their number.
+        trials: of the run; boots were on the hosts by turns.
         responses: by name.
         hosts: how each is named, in the order of their turns.
         rules: those of `estimate`, `leading` among them.
@@ -38,7 +37,7 @@ def of_hosts(
         return None
     rows: list[tuple[object, int, AnalysedRow]] = []
     for number, host in enumerate(hosts):
-        own = [trial for trial in trials if trial.planned.boot % len(hosts) == number]
+        own = [trial for trial in trials if host_of(trial.planned.boot, len(hosts)) == number]
         for one in estimate(own, responses, **rules).estimates:
             if one.response == rules["leading"].get(str(one.cell.get("workload"))):
                 rows.append(((one.platform, key(one.cell)), number, _row(one, host)))
@@ -55,27 +54,27 @@ def of_hosts(
 
 
 def differing(found: Analysed | None) -> Iterator[str]:
-    """A sentence for each platform in a cell whose ratios on two hosts have intervals apart."""
+    """A sentence for each platform in a cell whose ratios have intervals apart: of lowest and highest."""
     groups: dict[object, list[AnalysedRow]] = {}
     for row in found.rows if found else ():
         groups.setdefault((row.platform, key(row.cell)), []).append(row)
     for rows in groups.values():
-        for one, other in itertools.combinations(rows, 2):
-            if _are_apart(one.figures[1], other.figures[1]):
-                yield (
-                    f"hosts differ in what {place(one.platform, one.cell)} costs: the intervals of "
-                    f"{one.what} and {other.what} have nothing in common, and the run's is of both."
-                )
+        known = [(ends, row) for row in rows if (ends := _ends(row.figures[1])) is not None]
+        if not known:
+            continue
+        (_, high), one = min(known, key=lambda found: found[0][1])
+        (low, _), other = max(known, key=lambda found: found[0][0])
+        if high < low:
+            yield (
+                f"hosts differ in what {place(one.platform, one.cell)} costs: the intervals of "
+                f"{one.what} and {other.what} have nothing in common, and the run's is of both."
+            )
 
 
-def _are_apart(one: AnalysedFigure | None, other: AnalysedFigure | None) -> bool:
-    if one is None or other is None:
-        return False
-    ends = (one.low, one.high, other.low, other.high)
-    if None in ends:
-        return False
-    low, high, other_low, other_high = (float(end) for end in ends if end is not None)
-    return high < other_low or other_high < low
+def _ends(ratio: AnalysedFigure | None) -> tuple[float, float] | None:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return None
+    return ratio.low, ratio.high
 
 
 def _row(one: Estimate, host: str) -> AnalysedRow:

@@ -209,10 +209,6 @@ class Meta(Closed):
     published: tuple[Point, ...] = ()
     hosts: tuple[MachineState, ...] = ()
 
-    def host_of(self, boot: int) -> int:
-        """Which of several hosts a boot was on: they have boots by turns."""
-        return boot % len(self.hosts)
-
 
 @dataclass(frozen=True)
 class Milestone:

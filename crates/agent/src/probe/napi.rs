@@ -42,6 +42,7 @@ impl ProbeKind for Counters {
     }
 }
 
+/// The tracepoint has a trigger for each, and looks at all of them in every poll.
 const MOST_INTERFACES: usize = 16;
 
 /// Below procfs. The module counts as long as somebody has it open.
