@@ -1,6 +1,7 @@
 """Plans for the agent: both ends of a link, the same CPUs everywhere, what cannot be is refused."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -310,6 +311,35 @@ def test_each_guest_marks_its_packets() -> None:
     marks = [t.workload.dscp for t in cell_of_many("tcp", "dscp = [46, 0]") if not t.background]
     assert marks == [46, 0, None]
     assert cell_of_many("rtt", "dscp = 46")[-1].workload.dscp == 46
+
+
+LINES = """
+name = "lines"
+question = "How long is what waits for the line?"
+machine = "emulated"
+sut.platforms = PLATFORMS
+sut.memory = "128M"
+sut.guests = 2
+bench.line_rate = "8 Mb/s"
+workloads.tcp.type = "stream"
+knobs.line_ring = 32
+"""
+
+
+@pytest.mark.parametrize("platforms", [["native"], ["native", "guest"], ["native", "xen"]])
+def test_rings_are_those_of_both_cards_at_the_line(platforms: list[str]) -> None:
+    study = StudyFile(LINES.replace("PLATFORMS", json.dumps(platforms)), "x").study()
+    plot = make(study, 1).plots[0]
+    bench = planner.make_bench(study, plot, {v.node: study for v in plot.variants}, ON)
+    cards = [("host", link.uplink.mac) for link in bench.links if link.uplink is not None]
+    if platforms == ["native"]:
+        # No host of guests is between: it has the near card itself.
+        cards.append(("host", "sut0"))
+    assert len(cards) == 2
+    wanted = [(node, plan.RingSizes(interface=card, tx=32)) for node, card in cards]
+    for variant in plot.variants:
+        trial = planner.make_trial(7, study, "tcp", variant, plot, ON)
+        assert [(one.node, one.knob) for one in trial.knobs] == wanted
 
 
 CLASSES = """

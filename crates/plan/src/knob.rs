@@ -49,7 +49,8 @@ pub enum Knob {
     /// Packets that one poll may take from a CPU's backlog (net.core.dev_weight). The weight of a
     /// driver's instances is another.
     DevWeight { packets: u32 },
-    /// Descriptors of an interface's rings, as in ethtool(8); what is not given stays as it is.
+    /// Descriptors of the rings of an interface, or of the machine's NIC with this MAC address, as in
+    /// ethtool(8); what is not given stays as it is.
     RingSizes {
         interface: String,
         #[serde(default)]

@@ -229,11 +229,12 @@ def tune(
         else:
             _refuse_without_command(asked_of_command)
             file = asked_study(_only(words or []))
+        if over is not None:
+            _refuse_beside_over({"--from": from_})
         _override(file, set_ or [], quick, goal, budget)
         if from_ is not None:
             put(file.raw, "tune.known", str(kept.find(from_).resolve()), "--from")
         if over is not None:
-            _refuse_beside_over({"--from": from_})
             if out is not None:
                 sweeps.check_vacant(out)
             asked = sweeps.asked(file, over, confirm, 1 if seed is None else seed)

@@ -20,11 +20,21 @@ Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 Weight = Annotated[int, Field(ge=1, le=65535)]
 """Of a scheduler: xl(1), sched-credit and sched-credit2."""
 
-Place = Literal["link", "way", "interface", "uplink", "driver", "guest", "kernel", "below"]
+Place = Literal[
+    "link",
+    "way",
+    "interface",
+    "line",
+    "uplink",
+    "driver",
+    "guest",
+    "kernel",
+    "below",
+]
 """`link`: both ends of each link. `way`: the same, and what the machine itself has between them.
-`interface`: those of what is under test. `uplink`: the NICs by which a driver domain sends what guests do,
-by their MAC addresses. `driver`: the driver domain. `guest`: each guest that works.
-`kernel`: the one that the work runs on. `below`: the machine below a guest.
+`interface`: those of what is under test. `line`: the cards at both ends of a line. `uplink`: the NICs by
+which a driver domain sends what guests do, by their MAC addresses. `driver`: the driver domain. `guest`:
+each guest that works. `kernel`: the one that the work runs on. `below`: the machine below a guest.
 """
 
 OF_GIVEN: tuple[Place, ...] = ("link", "way", "interface", "kernel")

@@ -556,7 +556,9 @@ class DevWeight(WireType):
 
 
 class RingSizes(WireType):
-    """Descriptors of an interface's rings, as in ethtool(8); what is not given stays as it is."""
+    """Descriptors of the rings of an interface, or of the machine's NIC with this MAC address, as
+    in ethtool(8); what is not given stays as it is.
+    """
 
     type: Literal["ring_sizes"] = "ring_sizes"
     interface: str

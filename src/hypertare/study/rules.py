@@ -147,6 +147,17 @@ def line_can_be_had(study: Study) -> None:
         )
 
 
+def rings_are_of_a_line(study: Study) -> None:
+    """Only the emulated machine's cards hold what waits for a line."""
+    if study.knobs.line_ring is None:
+        return
+    if not study.has_line or not study.machine_kind.boots_whole_pcs:
+        raise ValueError(
+            "knobs.line_ring is of the cards at the ends of an emulated machine's line: set "
+            "bench.line_rate with machine = 'emulated', or knobs.line_ring = 'none'"
+        )
+
+
 def remote_machines_fit(study: Study) -> None:
     """A lab elsewhere is reached; its settings are not changed, and it gets nothing that is not brought."""
     if not study.machine_kind.is_reached:
@@ -938,6 +949,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     can_be_carried_out,
     fits_the_machine,
     line_can_be_had,
+    rings_are_of_a_line,
     frames_fit_the_line,
     frames_fit_the_nics,
     segments_fit_the_frames,

@@ -170,7 +170,7 @@ impl Local {
             let there = Namespace::Pid(pid.unsigned_abs());
             if on_hub(bench, interface) {
                 let mac = interface.mac.as_deref().unwrap_or_default();
-                self.links.move_to(&self.nic(mac)?, there)?;
+                self.links.move_to(&self.links.nic(mac)?, there)?;
                 continue;
             }
             let name = format!("veth{}", self.number());
@@ -181,20 +181,10 @@ impl Local {
         Ok(())
     }
 
-    /// The machine's NIC of this address.
-    fn nic(&self, mac: &str) -> Result<String> {
-        let all = self.links.list()?;
-        let found = all.iter().find(|link| link.mac.eq_ignore_ascii_case(mac) && link.name != "lo");
-        found.map(|link| link.name.clone()).with_context(|| {
-            let there: Vec<_> = all.iter().map(|l| format!("{} {}", l.name, l.mac)).collect();
-            format!("the machine has no NIC of the address {mac:?}; it has: {}", there.join(", "))
-        })
-    }
-
     /// Makes a NIC of the machine a port of a bridge. The kernel's bridge passes nothing to a port
     /// without carrier, and some NICs take seconds to have one.
     fn lift(&self, link: &Link, mac: &str) -> Result<()> {
-        let nic = self.nic(mac)?;
+        let nic = self.links.nic(mac)?;
         self.links.set_mtu(&nic, link.mtu)?;
         self.links.set_master(&nic, Some(&link.name))?;
         // A node of this machine with a NIC of its own: peers that lost sight of it would find it behind
@@ -210,7 +200,7 @@ impl Local {
         let uplink = link.uplink.as_ref();
         let mac =
             &uplink.with_context(|| format!("{} leads nowhere: give it an uplink", link.name))?.mac;
-        forwarding::answer_for_others(&self.nic(mac)?)?;
+        forwarding::answer_for_others(&self.links.nic(mac)?)?;
         self.routed.push(mac.clone());
         Ok(())
     }
@@ -505,7 +495,7 @@ impl Machine for Local {
             let _ = self.links.delete(&name);
         }
         for mac in std::mem::take(&mut self.routed) {
-            let nic = self.nic(&mac);
+            let nic = self.links.nic(&mac);
             let _ = nic.and_then(|nic| {
                 self.links.set_down(&nic)?;
                 self.links.remove_addresses(&nic)

@@ -6,6 +6,7 @@ use hypertare_plan::Knob;
 use super::driver_parameter::targets;
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::driver_parameters::{DriverParameters, RINGS};
+use crate::net::link::Links;
 
 /// The knob.
 pub struct Kind;
@@ -13,6 +14,11 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::RingSizes { interface, rx, tx } = knob else { bail!(OTHER_KIND) };
+        // No interface's name has a colon.
+        let interface = &match interface.contains(':') {
+            true => Links::open()?.nic(interface)?,
+            false => interface.clone(),
+        };
         let of = DriverParameters::open(&RINGS, interface)?;
         let (asked, most) = ([("rx", *rx), ("tx", *tx)], of.most()?);
         for (name, size) in asked {

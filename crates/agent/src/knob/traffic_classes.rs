@@ -1,6 +1,6 @@
 //! Classes of traffic at the NIC by which a driver domain's guests send.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
@@ -51,11 +51,7 @@ impl KnobKind for Kind {
             );
         }
         let links = Links::open()?;
-        let all = links.list()?;
-        let nic = all.iter().find(|link| link.mac.eq_ignore_ascii_case(uplink));
-        let interface = nic.map(|link| link.name.clone());
-        let interface =
-            interface.with_context(|| format!("there is no NIC of the address {uplink}"))?;
+        let interface = links.nic(uplink)?;
         let wanted = Classes { rate_bps: *rate_bps, marked: marked.clone() };
         ensure!(
             links.get(&interface)?.discipline != "htb",

@@ -220,6 +220,20 @@ impl Links {
         }
     }
 
+    /// The machine's NIC of this MAC address; a bridge that has it from its port is none.
+    ///
+    /// # Errors
+    /// There is none, and which there are.
+    pub fn nic(&self, mac: &str) -> Result<String> {
+        let mut all = self.list()?;
+        all.retain(|link| link.kind.is_none() && link.name != "lo");
+        let found = all.iter().find(|link| link.mac.eq_ignore_ascii_case(mac));
+        found.map(|link| link.name.clone()).with_context(|| {
+            let there: Vec<_> = all.iter().map(|l| format!("{} {}", l.name, l.mac)).collect();
+            format!("the machine has no NIC of the address {mac:?}; it has: {}", there.join(", "))
+        })
+    }
+
     /// Waits until frames can pass and the link's addresses answer.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ from hypertare.study.given import PEER as GIVEN_PEER
 from hypertare.workloads.pair import Pair
 
 _PLACES: tuple[Place, ...] = (
-    *("link", "way", "interface", "uplink", "driver", "guest", "kernel", "below"),
+    *("link", "way", "interface", "line", "uplink", "driver", "guest", "kernel", "below"),
 )
 """In the order in which they are set."""
 
@@ -73,6 +73,8 @@ def _targets(
             return [*_ends(study, working), *_between(links)]
         case "interface":
             return _interfaces(working)
+        case "line":
+            return list(_at_lines(working, links))
         case "uplink":
             return list(_uplinks(links)) if variant.kind.under_hypervisor else []
         case "driver":
@@ -122,6 +124,15 @@ def _uplinks(links: Sequence[plan.Link]) -> Iterator[Target]:
     for link in links:
         if link.uplink is not None and link.uplink.wire in (None, link.name):
             yield Target(HOST, link.uplink.mac)
+
+
+def _at_lines(working: Sequence[Pair], links: Sequence[plan.Link]) -> Iterator[Target]:
+    """The cards at both ends of lines; without a host of guests what is under test has the near one."""
+    for link in links:
+        if link.uplink is not None:
+            yield Target(HOST, link.uplink.mac)
+    if any(link.kind == "hub" for link in links):
+        yield from _interfaces(working)
 
 
 def _interfaces(working: Sequence[Pair]) -> list[Target]:
