@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hypertare.protocol.records import KnobOutcome
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab
 
 STREAMS = """
@@ -42,6 +44,14 @@ machine = "emulated"
 [bench]
 line_rate = "40 Mb/s"
 """
+RINGS = """
+[workloads.rings]
+type = "stream"
+duration = "500ms"
+omit = "200ms"
+interval = "100ms"
+factors = { "sut.guests" = [1], "knobs.line_ring" = [32, 256] }
+"""
 HERE = """
 name = "line-here"
 question = "Does the line carry no more than it should?"
@@ -52,10 +62,10 @@ line_rate = "40 Mb/s"
 """
 
 
-def shares(reported: Any) -> dict[tuple[str, str, int], float]:
+def shares(reported: Any) -> dict[tuple[Any, ...], float]:
     assert reported["failed"] == []
     return {
-        (one["platform"], one["cell"]["workload"], one["cell"]["sut.guests"]): one["estimate"]
+        (one["platform"], *one["cell"].values()): one["estimate"]
         for one in reported["estimates"]
         if one["response"] == "line_share"
     }
@@ -65,14 +75,21 @@ def shares(reported: Any) -> dict[tuple[str, str, int], float]:
 def test_in_virtual_time_streams_fill_the_line_and_no_more(lab: Lab) -> None:
     # Received data comes in pieces of up to 64 KB, of which one more or less is in what was measured.
     longer = STREAMS.replace('duration = "500ms"', 'duration = "1200ms"')
-    ran = lab.run("run", lab.study(EMULATED + longer), "--json", "--out", "line")
+    ran = lab.run("run", lab.study(EMULATED + longer + RINGS), "--json", "--out", "line")
     assert ran.status == 0, ran.said
     found = shares(ran.json)
-    assert len(found) == 6
+    assert len(found) == 8
     for key, share in found.items():
         assert 0.97 <= share <= 1.015, key
     report = lab.run("report", "line")
     assert "of the line of tcp" in report.said and "37.66 Mb/s" in report.said
+    with Store.open(lab.work / "line") as store:
+        for trial in store.trials():
+            ring = trial.planned.cell.get("knobs.line_ring")
+            outcomes = [r for r in store.records(trial.planned.id) if isinstance(r, KnobOutcome)]
+            # Both cards', as their drivers report it, and put back.
+            wanted = [] if ring is None else 2 * [("256", str(ring))] + 2 * [(str(ring), "256")]
+            assert [(one.before, one.after) for one in outcomes] == wanted
 
 
 def check_here(lab: Lab, streams: str, count: int) -> None:
