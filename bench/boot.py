@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,4 +54,4 @@ def boot_s(image: Image) -> float:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -173,4 +173,4 @@ def _via(wire: Wire, via: str) -> Callable[[], float]:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -78,4 +78,4 @@ def carry_out(cluster: Cluster, files: BootFiles, count: int) -> float:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -9,7 +9,6 @@ timer is late by more than the tools differ, so `true` stands beside it, which h
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,4 +51,4 @@ def hyperfine_s(program: list[str], export: Path) -> float:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -80,6 +80,14 @@ def print_rows(rows: Sequence[Row]) -> None:
         print(json.dumps(asdict(row)), flush=True)
 
 
+def run_alone(main: Callable[[Sequence[str]], list[Row]]) -> None:
+    """One bench as a program of its own."""
+    try:
+        print_rows(main(sys.argv[1:]))
+    except NotMeasured as reason:
+        sys.exit(f"{sys.argv[0]}: nothing was measured: {reason}")
+
+
 # --- figures
 
 

@@ -194,4 +194,4 @@ def agent_mb() -> float:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

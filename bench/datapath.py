@@ -121,4 +121,4 @@ def _idle(run: Path, probe: str) -> Iterator[ProbeValues]:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

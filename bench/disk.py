@@ -80,4 +80,4 @@ def fio(place: Path, depth: int, seconds: int) -> Work:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

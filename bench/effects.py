@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import random
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 
@@ -71,4 +70,4 @@ def made(levels: dict[str, tuple[Level, ...]]) -> list[FinishedTrial]:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

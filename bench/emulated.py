@@ -239,4 +239,4 @@ def loops_s(count: int, at_once: int) -> float:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

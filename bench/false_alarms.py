@@ -92,4 +92,4 @@ def row(name: str, alarms: int, of: int) -> Row:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -99,4 +99,4 @@ def measured(file: StudyFile, rounds: int, workdir: Path) -> list[Row]:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

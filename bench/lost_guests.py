@@ -111,4 +111,4 @@ def lost_of(boots: Sequence[Batch], on: MachineResources, ours: Emulator | None)
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -71,4 +71,4 @@ def buffer_of_one_size() -> str:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import resource
 import statistics
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -122,4 +121,4 @@ def found(program: str) -> str:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)

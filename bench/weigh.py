@@ -152,4 +152,4 @@ def _at_least(name: str, unit: str, ours: float, limit: float) -> Row:
 
 
 if __name__ == "__main__":
-    common.print_rows(main(sys.argv[1:]))
+    common.run_alone(main)
