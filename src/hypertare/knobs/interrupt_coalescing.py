@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
-from hypertare.platforms.commands import Entry, KnobChange, commanded, on_or_off, one_line
+from hypertare.platforms.commands import Entry, KnobChange, by_ethtool, on_or_off, one_line
 from hypertare.protocol import plan
 
 
@@ -23,10 +22,7 @@ class CoalescingSettings(SomeOf):
 def _typed(change: KnobChange) -> Entry:
     name = change.key.replace("_", "-")
     show = on_or_off if name.startswith("adaptive") else one_line
-    return commanded(
-        "ethtool -c IFACE",
-        lambda _, value: f"ethtool -C IFACE {shlex.quote(name)} {shlex.quote(value)}",
-    )(change.shown(show))
+    return by_ethtool(change, "c", name, show)
 
 
 class InterruptCoalescing(KnobKind[CoalescingSettings]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Entry, KnobChange, commanded, one_line
+from hypertare.platforms.commands import Entry, KnobChange, by_ethtool
 from hypertare.protocol import plan
 
 LEAST, MOST = 32, 256
@@ -36,12 +35,8 @@ RingLength = Annotated[
 
 
 def _typed(change: KnobChange) -> Entry:
-    entry = commanded(
-        "ethtool -g IFACE",
-        lambda _, value: f"ethtool -G IFACE tx {shlex.quote(value)}",
-        note="IFACE is the host's NIC, by which guests reach others.",
-    )(change.shown(one_line))
-    return replace(entry, where="host")
+    note = "IFACE is the host's NIC, by which guests reach others."
+    return replace(by_ethtool(change, "g", "tx"), where="host", note=note)
 
 
 class LineRing(KnobKind[int]):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Entry, KnobChange, commanded, on_or_off
+from hypertare.platforms.commands import Entry, KnobChange, by_ethtool, on_or_off
 from hypertare.protocol import plan
 
 
 def _typed(change: KnobChange) -> Entry:
-    name = shlex.quote(change.key)
-    return commanded(
-        "ethtool -k IFACE",
-        lambda _, value: f"ethtool -K IFACE {name} {value}",
-        note="It was set on both ends of the link and on the ports between: of the bridge, the TAP device.",
-    )(change.shown(on_or_off))
+    note = "It was set on both ends of the link and on the ports between: of the bridge, the TAP device."
+    return replace(by_ethtool(change, "k", change.key, on_or_off), note=note)
 
 
 class Offloads(KnobKind[dict[str, bool]]):

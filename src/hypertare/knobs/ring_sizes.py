@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
-from hypertare.platforms.commands import Entry, KnobChange, commanded, one_line
+from hypertare.platforms.commands import Entry, KnobChange, by_ethtool
 from hypertare.protocol import plan
 
 Descriptors = Annotated[Count, Field(ge=1)]
@@ -23,10 +22,7 @@ class RingSettings(SomeOf):
 
 
 def _typed(change: KnobChange) -> Entry:
-    return commanded(
-        "ethtool -g IFACE",
-        lambda _, value: f"ethtool -G IFACE {shlex.quote(change.key)} {shlex.quote(value)}",
-    )(change.shown(one_line))
+    return by_ethtool(change, "g", change.key)
 
 
 class RingSizes(KnobKind[RingSettings]):

@@ -156,6 +156,18 @@ def commanded(
     return entry
 
 
+def by_ethtool(
+    change: KnobChange, option: str, name: str, show: Callable[[str], str] = one_line
+) -> Entry:
+    """A parameter that ethtool(8) shows by a small letter (`-g`) and sets by the large one."""
+    return commanded(
+        f"ethtool -{option} IFACE",
+        lambda _, value: (
+            f"ethtool -{option.upper()} IFACE {shlex.quote(name)} {shlex.quote(value)}"
+        ),
+    )(change.shown(show))
+
+
 def sysctls(
     names: Sequence[str], value: Callable[[str, str], str] = lambda name, text: text
 ) -> Maker:

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::file::{File, words};
+use super::file::{File, InterfaceFile, words};
 use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::napi::{Deferral, Instances};
 use crate::net::sysfs::InterfaceDirectory;
@@ -83,12 +83,6 @@ impl KnobTarget for Instance {
     }
 }
 
-/// A file in the interface's directory, and the mount through which it is reached.
-struct Attribute {
-    file: File,
-    _directory: Arc<InterfaceDirectory>,
-}
-
 fn of_interface(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
     let directory = Arc::new(InterfaceDirectory::find(interface)?);
     let values = [
@@ -97,8 +91,7 @@ fn of_interface(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
     ];
     let targets = values.into_iter().map(|(name, value)| {
         let file = attribute(directory.path(), name)?;
-        let target = Attribute { file, _directory: directory.clone() };
-        Ok(Wanted { target: Box::new(target), value })
+        Ok(Wanted { target: Box::new(InterfaceFile::new(file, &directory)), value })
     });
     targets.collect()
 }
@@ -107,20 +100,6 @@ fn attribute(directory: &Path, name: &str) -> Result<File> {
     let path = directory.join(name);
     ensure!(path.exists(), "{} is not there: the kernel is older than 5.8", path.display());
     Ok(File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) })
-}
-
-impl KnobTarget for Attribute {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-
-    fn read(&self) -> Result<String> {
-        self.file.read()
-    }
-
-    fn write(&self, value: &str) -> Result<()> {
-        self.file.write(value)
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! A target that is a file of the kernel's.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::{KnobTarget, Wanted};
+use crate::net::sysfs::InterfaceDirectory;
 
 /// `parse` turns the file's text into the value's one form, `format` turns that into what is
 /// written.
@@ -38,6 +40,32 @@ impl KnobTarget for File {
             Some(libc::EIO) => anyhow!("{path} is managed by the kernel or the driver ({error})"),
             _ => anyhow::Error::new(error).context(format!("writing {path}")),
         })
+    }
+}
+
+/// One in an interface's directory, and the mount through which it is reached.
+pub struct InterfaceFile {
+    file: File,
+    _directory: Arc<InterfaceDirectory>,
+}
+
+impl InterfaceFile {
+    pub fn new(file: File, directory: &Arc<InterfaceDirectory>) -> Self {
+        InterfaceFile { file, _directory: directory.clone() }
+    }
+}
+
+impl KnobTarget for InterfaceFile {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn read(&self) -> Result<String> {
+        self.file.read()
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        self.file.write(value)
     }
 }
 

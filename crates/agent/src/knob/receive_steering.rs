@@ -7,16 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::file::File;
-use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
+use super::file::{File, InterfaceFile};
+use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::sysfs::InterfaceDirectory;
 use crate::process::cpu_list;
-
-/// A queue's file, and the mount through which it is reached.
-struct Queue {
-    file: File,
-    _directory: Arc<InterfaceDirectory>,
-}
 
 /// The knob.
 pub struct Kind;
@@ -45,7 +39,7 @@ fn targets(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
          CONFIG_RPS, or the link has none"
     );
     let wanted = queues.into_iter().map(|(name, path)| Wanted {
-        target: Box::new(Queue { file: file(name, path), _directory: directory.clone() }),
+        target: Box::new(InterfaceFile::new(file(name, path), &directory)),
         value: value.clone(),
     });
     Ok(wanted.collect())
@@ -71,23 +65,10 @@ fn file(name: String, path: PathBuf) -> File {
     File { name, path, parse: cpu_list::from_mask, format: cpu_list::to_mask }
 }
 
-impl KnobTarget for Queue {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-
-    fn read(&self) -> Result<String> {
-        self.file.read()
-    }
-
-    fn write(&self, value: &str) -> Result<()> {
-        self.file.write(value)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knob::KnobTarget;
 
     #[test]
     fn every_receive_queue_is_steered_in_order() {
