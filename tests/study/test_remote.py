@@ -48,6 +48,13 @@ def test_benches_on_a_lab_elsewhere_are_those_of_a_host_that_is_somebodys() -> N
         ({"remote": '[remote]\nreach = "rsh lab2"'}, "is no ssh"),
         ({"remote": '[remote]\nreach = "ssh -o ProxyCommand=x lab2"'}, "your ~/.ssh/config"),
         ({"before": 'machine = "remote"\nclock = "virtual"'}, "has no virtual clock"),
+        (
+            {
+                "remote": '[remote]\nreach = ["ssh a", "ssh b", "ssh c", "ssh d"]',
+                "after": "[design]\nmin_trials = 2\nmax_trials = 6",
+            },
+            "names 4 hosts.* a cell has 3 at most: design.max_trials must be at least 8",
+        ),
         ({"sut": 'paging = "shadow"'}, "those of a host elsewhere are not changed"),
         ({"sut": 'pages = "2M"'}, "those of a host elsewhere are not changed"),
         (

@@ -171,6 +171,12 @@ def remote_machines_fit(study: Study) -> None:
             f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
             "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
         )
+    hosts, boots = len(study.remote.reach), study.design.most_boots
+    if hosts > boots:
+        raise ValueError(
+            f"remote.reach names {hosts} hosts, of which each has boots of its own, and a cell has {boots} "
+            f"at most: design.max_trials must be at least {hosts * study.design.blocks_of_a_boot}"
+        )
     for key, changing in (("paging", None), ("pages", "2M")):
         asked = study.levels(f"sut.{key}")
         if any(level == changing if changing else level is not None for level in asked):
