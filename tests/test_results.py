@@ -12,6 +12,7 @@ import pytest
 
 from hypertare.machines.image import emulator
 from hypertare.runs.store import Store
+from hypertare.study import StudyFile, builtin
 from hypertare.study.builtin import builtin_names
 from tests.tools import loaded
 
@@ -69,6 +70,28 @@ def test_a_run_that_lies_beside_its_page_is_not_lost_when_that_is_made_of_it(
     assert [file.name for file in folder.iterdir()] == ["run.sqlite"]
     with Store.open(folder) as store:
         assert store.meta.study == "cpus"
+
+
+def test_a_kept_run_is_judged_by_todays_claims_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cpus"
+    shutil.copytree(results.FOLDER / "cpus", folder)
+    with Store.open(folder) as store:
+        before = store.meta.study_text
+    wanted = '[[claims]]\ntext = "It is what it is"'
+    mended = re.sub(r'\[\[claims\]\]\ntext = "[^"]*"', wanted, before, count=1)
+    monkeypatch.setattr(builtin, "find", lambda name: StudyFile(mended, name))
+    results.judge_anew(folder, "1234567")
+    results.judge_anew(folder, "89abcde")
+    text = results.written(folder).text
+    assert "It is what it is" in text and "Claims are those of commit 89abcde" in text
+    assert "1234567" not in text
+    changed = mended.replace("[design]", "[design]\nthreshold = 0.3", 1)
+    monkeypatch.setattr(builtin, "find", lambda name: StudyFile(changed, name))
+    with pytest.raises(SystemExit):
+        results.judge_anew(folder, "fedcba9")
+    assert results.written(folder).text == text
 
 
 def test_a_command_line_is_kept_without_the_places_of_its_machine() -> None:
