@@ -49,6 +49,19 @@ def test_what_a_host_does_to_both_sides_of_a_pair_is_in_no_ratio() -> None:
         assert not list(differing(of_hosts(trials, RESPONSES, HOSTS, RULES)))
 
 
+def test_a_ratio_is_one_whichever_way_is_better() -> None:
+    trials = run((1.0, 1.0), (2.0, 2.0))
+    rates = {"elapsed": Response("elapsed", "1/s", "higher", "rate")}
+    found = of_hosts(trials, rates, HOSTS, RULES)
+    assert found is not None
+    for row in found.rows:
+        if row.platform == "guest":
+            ratio = row.figures[1]
+            assert ratio is not None and ratio.low is not None and ratio.high is not None
+            assert ratio.estimate == pytest.approx(2.0, rel=0.02)
+            assert ratio.low < ratio.estimate < ratio.high
+
+
 def test_hosts_whose_costs_are_apart_are_named() -> None:
     trials = run((1.0, 1.0), (1.1, 1.5))
     assert list(ratios(trials)) == list(HOSTS)

@@ -84,7 +84,7 @@ def run(
 
     hypertare run first-look
 
-    hypertare run hypervisors --given a='ssh root@a' --given b='ssh root@b'
+    hypertare run hypervisors --given a='ssh root@a' --set given.a.settings=true
 
     hypertare run first-look --set sut.cpus=2 --set 'design.precision=10%'
 

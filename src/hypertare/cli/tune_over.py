@@ -55,7 +55,7 @@ def show_plan(sweep: Sweep, as_json: bool) -> None:
 def _about_confirmation(sweep: Sweep) -> str:
     if sweep.confirm is None:
         return (
-            "confirms no law: no whole number lies between the levels; --confirm "
+            "confirms no law: the factor takes no whole number in the middle of its levels; --confirm "
             f"{sweep.asked.factor}=LEVEL names one that is not tuned"
         )
     place = f"{sweep.asked.factor} = {level_text(sweep.confirm.level)}"

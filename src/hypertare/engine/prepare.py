@@ -151,6 +151,12 @@ def check_memory(study: Study, available: int | None) -> None:
     needed = pc.memory(study) if study.machine_kind.boots_whole_pcs else guests
     if available is None or needed <= available:
         return
+    if study.most_beside > study.nodes_beside:
+        raise InputError(
+            f"{study.most_beside} guests of {human_size(study.sut.memory)} more need "
+            f"{human_size(needed)}, but there are {human_size(available)} of memory available.",
+            "Ask for fewer with 'most' of the workload, or for less memory each with sut.memory.",
+        )
     fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
     raise InputError(
         f"{study.bench_guests} guests of {human_size(study.sut.memory)} need "

@@ -128,7 +128,7 @@ class _Part:
         return cls(item.name, count, price, item.times)
 
     def item(self, boots: Sequence[int], shown: _Shown) -> BillItem:
-        if not self.amount:
+        if not self.amount or not boots:
             return BillItem(name=self.name, count=None, price=None, amount=None)
         counts = [self._times * (self._count[boot] if self._count else 1.0) for boot in boots]
         prices = [self._price[boot] / shown.scale for boot in boots] if self._price else None

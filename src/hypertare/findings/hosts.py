@@ -81,11 +81,14 @@ def _row(one: Estimate, host: str) -> AnalysedRow:
     mean = AnalysedFigure(estimate=one.estimate, low=one.low, high=one.high, unit=one.unit)
     ratio = None
     if one.cost is not None:
-        low, high = one.cost_low, one.cost_high
+        # A cost is what is lost: of a response of which more is better, what the ratio lacks to 1.
+        sign = 1 if one.better == "lower" else -1
+        ends = [1 + sign * end for end in (one.cost_low, one.cost_high) if end is not None]
+        both = len(ends) == 2
         ratio = AnalysedFigure(
-            estimate=1 + one.cost,
-            low=None if low is None else 1 + low,
-            high=None if high is None else 1 + high,
+            estimate=1 + sign * one.cost,
+            low=min(ends) if both else None,
+            high=max(ends) if both else None,
             unit="",
         )
     return AnalysedRow(platform=one.platform, cell=one.cell, what=host, figures=(mean, ratio))

@@ -100,12 +100,10 @@ class StudyFile:
         tables = self.raw.get("given")
         kept = {PEER: tables[PEER]} if isinstance(tables, dict) and PEER in tables else {}
         self.raw["given"] = {**kept, **{name: dict(one) for name, one in machines.items()}}
-        put(
-            self.raw,
-            "factors",
-            {**self.raw.get("factors", {}), UNDER_TEST: list(machines)},
-            "--given",
-        )
+        factors = self.raw.get("factors", {})
+        # What is no table is refused with all else.
+        if isinstance(factors, dict):
+            put(self.raw, "factors", {**factors, UNDER_TEST: list(machines)}, "--given")
 
     def study(self) -> Study:
         """The study, validated, each of its factors' levels and what its claims name too."""

@@ -148,7 +148,8 @@ def _confirmed_at(
             return None
         gaps = [(high - low, low) for low, high in pairwise(sorted(known))]
         width, low = max(gaps)
-        return int(low + width // 2) if width >= 2 else None
+        middle = int(low + width // 2)
+        return middle if width >= 2 and _takes(file, factor, middle) else None
     name, written, text = confirm.partition("=")
     where = f"--confirm {confirm}"
     if name != factor or not written:
@@ -162,6 +163,14 @@ def _confirmed_at(
             "Name another one, or leave it out of --over.",
         )
     return level
+
+
+def _takes(file: StudyFile, factor: str, level: Level) -> bool:
+    try:
+        file.cell({factor: level})
+    except InputError:
+        return False
+    return True
 
 
 def prepare(file: StudyFile, wanted: AskedOver) -> Sweep:
@@ -421,7 +430,7 @@ def _verdict(
     if all(one.found.keep_default for one in tuned):
         sentences = [f"Keep the default at every level of {sweep.asked.factor}."]
     at = sweep.confirm
-    if at is not None:
+    if at is not None and (confirmed is not None or laws):
         place = f"{sweep.asked.factor} = {level_text(at.level)}, which was not tuned"
         sentences.append(
             f"At {place}, that gives the default, so there is nothing to confirm."

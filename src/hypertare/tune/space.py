@@ -199,7 +199,8 @@ def _knob(file: StudyFile, path: str, given: Any, defaults: Mapping[str, Level])
     wanted = defaults.get(path, set_to)
     # As it is written among the levels: 16384 may stand there as 16K.
     as_written = dict(zip(map(repr, values), levels, strict=True))
-    default = as_written.get(repr(resolved(file, path, wanted)), wanted)
+    own = _identity(file.study(), path) if wanted == LEFT else resolved(file, path, wanted)
+    default = as_written.get(repr(own), wanted)
     # Without the default among them nothing could be compared with it.
     if default not in levels and not isinstance(given, Ladder):
         levels = (default, *levels)
@@ -248,20 +249,32 @@ def number_of(file: StudyFile, path: str, level: Level) -> float | None:
 
 
 def resolved(file: StudyFile, path: str, level: Level) -> Level:
-    """A level as the validated study has it: 16K is 16384."""
-    return LEFT if level == LEFT else level_of(file.cell({path: level}), path)
+    """A level as the validated study has it: 16K is 16384. Of what is no plain value, a text that only
+    equal ones have.
+    """
+    return LEFT if level == LEFT else _identity(file.cell({path: level}), path)
+
+
+def _identity(study: Study, path: str) -> Level:
+    plain, value = level_of(study, path), _set_to(study, path)
+    return plain if plain != LEFT or value is None else repr(value)
 
 
 def level_of(study: Study, path: str) -> Level:
     """What a study sets, or that it sets nothing."""
-    value: Any = study
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    value = _set_to(study, path)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple) and value:
         return cpus_text(value)
     return value if isinstance(value, str | int | float | bool) else LEFT
+
+
+def _set_to(study: Study, path: str) -> Any:
+    value: Any = study
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return value
 
 
 def _is_number(level: Level) -> bool:

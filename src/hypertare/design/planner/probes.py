@@ -71,11 +71,16 @@ def _is_wanted(kind: ProbeKind, study: Study, workload: str, warmup: bool) -> bo
 
 
 def counts_in_warmups(study: Study, on: MachineResources) -> bool:
-    """Whether polls are to be counted and a kernel lacks the module that counts them in any trial."""
+    """Whether polls are to be counted and a kernel lacks the module that counts them in any trial: that of
+    a guest, or of a host which is somebody's.
+    """
     chosen = {*study.probes, *(one for work in study.workloads.values() for one in work.probes)}
     apart = chosen & {kind.in_warmups_with for kind in KINDS}
     lacking = any(NAPI_MODULE not in image.modules for image in on.images.values())
-    return bool(apart) and study.needs_network and lacking
+    somebodys = not study.machine_kind.boots_whole_pcs and any(
+        platform.image is None for platform in study.platforms
+    )
+    return bool(apart) and study.needs_network and (lacking or somebodys)
 
 
 def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
