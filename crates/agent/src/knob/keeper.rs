@@ -10,7 +10,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,8 @@ fn serve(folder: &Path) -> Result<()> {
         journal.take_up()?;
     }
     for line in io::stdin().lock().lines() {
-        let ask = serde_json::from_str(&line.context("reading what is asked")?)?;
+        // Whoever asks may end in mid line: then it has ended.
+        let Some(ask) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
         let mut answer = serde_json::to_vec(&keeper.answer(ask))?;
         answer.push(b'\n');
         // Without a reader the input is about to end, too.
@@ -153,6 +154,30 @@ impl Entry {
     }
 }
 
+/// The folder where it is noted how settings were, for this process alone; none while another has it, also
+/// where that one has just removed it.
+fn locked(folder: &Path) -> Result<Option<File>> {
+    let made = DirBuilder::new().mode(0o755).create(folder);
+    if let Err(error) = made
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(error).with_context(|| {
+            format!("{} cannot be made, where it is noted how settings were", folder.display())
+        });
+    }
+    let lock = match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.with_context(|| format!("opening {}", folder.display()))?,
+    };
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(None);
+    }
+    let ours = lock.metadata()?;
+    let is_there = fs::metadata(folder)
+        .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
+    Ok(is_there.then_some(lock))
+}
+
 /// What is changed, written down before it is. Locked as long as somebody looks after it.
 struct Journal {
     path: PathBuf,
@@ -164,23 +189,17 @@ impl Journal {
     /// # Errors
     /// This is not root, or somebody else's changes are under way.
     fn open(folder: &Path, patience: Duration) -> Result<Self> {
-        let made = DirBuilder::new().mode(0o755).create(folder);
-        if let Err(error) = made
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(error).with_context(|| {
-                format!("{} cannot be made, where it is noted how settings were", folder.display())
-            });
-        }
-        let lock = File::open(folder).with_context(|| format!("opening {}", folder.display()))?;
         let deadline = Instant::now() + patience;
-        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let lock = loop {
+            if let Some(lock) = locked(folder)? {
+                break lock;
+            }
             ensure!(
                 Instant::now() < deadline,
                 "another run has changed settings of this machine and will put them back: wait for its end"
             );
             std::thread::sleep(GLANCE);
-        }
+        };
         let path = folder.join(JOURNAL);
         let entries = read(&path)?;
         let journal = Journal { path, entries, _lock: lock };
@@ -433,6 +452,23 @@ mod tests {
         assert!(left(&folder).is_empty());
         drop(first);
         assert!(Journal::open(&folder, Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn who_waits_has_a_journal_where_the_one_before_removed_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("settings");
+        let first = Journal::open(&folder, Duration::ZERO).unwrap();
+        let waits = {
+            let folder = folder.clone();
+            std::thread::spawn(move || Journal::open(&folder, Duration::from_secs(60)).unwrap())
+        };
+        std::thread::sleep(2 * GLANCE);
+        first.end().unwrap();
+        let second = waits.join().unwrap();
+        assert!(folder.join(JOURNAL).exists());
+        second.end().unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
