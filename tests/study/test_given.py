@@ -281,3 +281,7 @@ def test_machines_are_put_in_place_of_those_of_a_study() -> None:
     assert list(found.given) == ["peer", "x"] and found.factors == {"sut.given": ("x",)}
     # That settings were to be changed was said of another machine.
     assert not found.given["x"].settings
+    file.raw["factors"] = 3
+    file.use_machines({"x": {"reach": "ssh x"}})
+    with pytest.raises(InputError, match="factors"):
+        file.study()

@@ -87,6 +87,18 @@ def test_a_guess_by_guests_is_for_the_driver_domain_alone() -> None:
         made(other, "tune.default={}", 'tune.guess={"knobs.napi_weight" = "by guests"}')
 
 
+def test_levels_that_are_no_plain_values_are_told_apart() -> None:
+    file = find("paging-thp")
+    file.raw["tune"] = {"workload": "touch", "knobs": {"knobs.thp": ["always", "never"]}}
+    tune = file.study().tune
+    assert tune is not None
+    (one,) = space.make(file, file.study(), tune, "guest").knobs
+    assert set(one.levels) >= {"always", "never"}
+    file.raw["tune"]["knobs"]["knobs.thp"] = ["always", "always"]
+    with pytest.raises(InputError, match="stands twice"):
+        space.make(file, file.study(), file.study().tune or tune, "guest")
+
+
 def test_one_cpu_or_two_is_a_choice() -> None:
     file = find("napi-budget-cores")
     path = "workloads.load.receiver_cpus"

@@ -38,6 +38,14 @@ def test_the_law_is_confirmed_in_the_middle_of_the_widest_gap(levels: str, at: i
     assert over.asked(find("scheduler-weights"), f"sut.guests={levels}", None, 1).confirm == at
 
 
+def test_a_level_that_the_factor_does_not_take_is_not_chosen() -> None:
+    text = 'name = "s"\nquestion = "?"\n[workloads.u]\ntype = "io"\n[factors]\n'
+    file = StudyFile(text + '"workloads.u.block" = ["4K", "16K", "64K"]\n', "s.toml")
+    assert over.asked(file, "workloads.u.block", None, 1).confirm is None
+    named = over.asked(file, "workloads.u.block", "workloads.u.block=32K", 1)
+    assert named.confirm == "32K"
+
+
 def test_factors_beside_the_one_are_tuned_where_the_study_names_no_knobs() -> None:
     file = StudyFile(SIZES, "s.toml")
     whole = over.prepare(file, over.asked(file, "knobs.mtu", None, 1))

@@ -59,6 +59,11 @@ def _one_host(text: str) -> str:
         raise ValueError(f"{text!r} is no address: write for example '192.0.2.10'") from None
     if found.is_multicast or found.is_unspecified or "%" in text:
         raise ValueError(f"{text} is the address of no single machine: take one that is")
+    if found.version == 6 and found.is_link_local:
+        raise ValueError(
+            f"{text} is another machine on each link, and no link can be named here: take an address that "
+            "is of one machine"
+        )
     return str(found)
 
 
