@@ -226,7 +226,7 @@ impl Links {
     /// There is none, and which there are.
     pub fn nic(&self, mac: &str) -> Result<String> {
         let mut all = self.list()?;
-        all.retain(|link| link.kind.is_none() && link.name != "lo");
+        all.retain(|link| link.kind.as_deref() != Some("bridge") && link.name != "lo");
         let found = all.iter().find(|link| link.mac.eq_ignore_ascii_case(mac));
         found.map(|link| link.name.clone()).with_context(|| {
             let there: Vec<_> = all.iter().map(|l| format!("{} {}", l.name, l.mac)).collect();
