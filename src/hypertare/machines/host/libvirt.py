@@ -132,9 +132,11 @@ def start(connect: str, name: str, host: Host | None = None) -> bool:
     if state == "running":
         return False
     if state != "shut off":
+        # virsh(1): `resume` is for those that are paused, `dompmwakeup` for those that sleep.
+        verb = {"paused": "resume", "pmsuspended": "dompmwakeup", "crashed": "destroy"}.get(state)
         raise MachineError(
             f"libvirt's domain {name} is {state}, so it can be neither reached nor started.",
-            f"virsh --connect {connect} resume {name}",
+            f"virsh --connect {connect} {verb} {name}" if verb else "Try again when it is off.",
         )
     shell = subprocess.Popen(
         ("/bin/sh", "-c", _SHUT_DOWN, "sh", connect, name),
