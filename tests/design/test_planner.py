@@ -313,6 +313,25 @@ def test_each_guest_marks_its_packets() -> None:
     assert cell_of_many("rtt", "dscp = 46")[-1].workload.dscp == 46
 
 
+POLLS = """
+name = "polls"
+question = "How many polls does it take?"
+sut.platforms = ["native", "container"]
+workloads.tcp.type = "stream"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "counts"),
+    [("", False), ('probes = ["napi"]', True), ('probes = ["drops"]', False)],
+)
+def test_polls_of_a_host_that_is_somebodys_are_counted_where_they_are_asked_for(
+    more: str, counts: bool
+) -> None:
+    study = StudyFile(f"{more}\n{POLLS}", "x").study()
+    assert planner.counts_in_warmups(study, dataclasses.replace(ON, images={})) is counts
+
+
 LINES = """
 name = "lines"
 question = "How long is what waits for the line?"

@@ -68,7 +68,8 @@ impl Module {
         let why = self.0.as_ref().err()?;
         Some(format!(
             "polls were not counted, for {NAPI_MODULE} is not to be had: {why}; the kernel's own \
-             tracepoint, which takes microseconds of each, counts them in warm-ups alone (design.warmup)"
+             tracepoint, which takes microseconds of each, counts them in warm-ups alone (design.warmup), \
+             on a host's own kernel where the study names its probes"
         ))
     }
 }

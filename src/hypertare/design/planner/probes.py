@@ -72,13 +72,16 @@ def _is_wanted(kind: ProbeKind, study: Study, workload: str, warmup: bool) -> bo
 
 def counts_in_warmups(study: Study, on: MachineResources) -> bool:
     """Whether polls are to be counted and a kernel lacks the module that counts them in any trial: that of
-    a guest, or of a host which is somebody's.
+    a guest or, where the study names its probes itself, of a host which is somebody's. Those that it has
+    unasked are not worth a trial more of each cell.
     """
     chosen = {*study.probes, *(one for work in study.workloads.values() for one in work.probes)}
     apart = chosen & {kind.in_warmups_with for kind in KINDS}
     lacking = any(NAPI_MODULE not in image.modules for image in on.images.values())
-    somebodys = not study.machine_kind.boots_whole_pcs and any(
-        platform.image is None for platform in study.platforms
+    somebodys = (
+        "probes" in study.model_fields_set
+        and not study.machine_kind.boots_whole_pcs
+        and any(platform.image is None for platform in study.platforms)
     )
     return bool(apart) and study.needs_network and (lacking or somebodys)
 
