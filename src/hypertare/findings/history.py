@@ -16,6 +16,7 @@ from hypertare.runs.part import Part
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.stats import interval
 from hypertare.stats.change_points import change_points
+from hypertare.stats.ratio import of_cost
 
 ALPHA = 0.05
 
@@ -191,7 +192,7 @@ def _log(one: Estimate) -> float | None:
     """Of the ratio to the baseline, or of the value where it has none."""
     ratio = one.estimate
     if one.cost is not None:
-        ratio = 1 + one.cost if one.better == "lower" else 1 - one.cost
+        ratio = of_cost(one.cost, one.better)
     elif one.difference is not None:
         return None
     return math.log(ratio) if ratio > 0 else None

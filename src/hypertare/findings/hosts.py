@@ -11,6 +11,7 @@ from hypertare.base.words import place
 from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.findings.estimates import estimate
 from hypertare.runs.summary import Analysed, AnalysedFigure, AnalysedRow, Estimate
+from hypertare.stats.ratio import of_cost
 
 _NOTE = (
     "The leading response on each host alone. A block is of one host, so what a host does to all of its "
@@ -81,14 +82,8 @@ def _row(one: Estimate, host: str) -> AnalysedRow:
     mean = AnalysedFigure(estimate=one.estimate, low=one.low, high=one.high, unit=one.unit)
     ratio = None
     if one.cost is not None:
-        # A cost is what is lost: of a response of which more is better, what the ratio lacks to 1.
-        sign = 1 if one.better == "lower" else -1
-        ends = [1 + sign * end for end in (one.cost_low, one.cost_high) if end is not None]
-        both = len(ends) == 2
-        ratio = AnalysedFigure(
-            estimate=1 + sign * one.cost,
-            low=min(ends) if both else None,
-            high=max(ends) if both else None,
-            unit="",
-        )
+        known = (end for end in (one.cost_low, one.cost_high) if end is not None)
+        ends = sorted(of_cost(end, one.better) for end in known)
+        low, high = ends if len(ends) == 2 else (None, None)
+        ratio = AnalysedFigure(estimate=of_cost(one.cost, one.better), low=low, high=high, unit="")
     return AnalysedRow(platform=one.platform, cell=one.cell, what=host, figures=(mean, ratio))

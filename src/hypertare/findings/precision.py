@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hypertare.base.words import listing, place, word
 from hypertare.runs.summary import Estimate, NoiseFloor
+from hypertare.stats.ratio import of_cost
 from hypertare.study.design import DesignSettings
 
 
@@ -67,7 +68,7 @@ def spread_of_baseline(one: Estimate, floors: Sequence[NoiseFloor]) -> float:
 
 def _ratio(one: Estimate) -> float:
     assert one.cost is not None
-    return 1 + one.cost if one.better == "lower" else 1 - one.cost
+    return of_cost(one.cost, one.better)
 
 
 def _asked(design: DesignSettings) -> str:

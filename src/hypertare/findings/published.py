@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hypertare.runs.summary import Estimate, Published
+from hypertare.stats.ratio import of_cost
 from hypertare.study.published import Point
 
 
@@ -50,7 +51,8 @@ def _ratio(one: Estimate) -> dict[str, float | None]:
     """Platform over baseline, as a cost has it."""
     if one.cost is None:
         return {}
-    sign = 1 if one.better == "lower" else -1
-    ends = [None if end is None else 1 + sign * end for end in (one.cost_low, one.cost_high)]
-    low, high = ends if sign > 0 else reversed(ends)
-    return {"ratio": 1 + sign * one.cost, "ratio_low": low, "ratio_high": high}
+    ends = [
+        None if end is None else of_cost(end, one.better) for end in (one.cost_low, one.cost_high)
+    ]
+    low, high = ends if one.better == "lower" else reversed(ends)
+    return {"ratio": of_cost(one.cost, one.better), "ratio_low": low, "ratio_high": high}

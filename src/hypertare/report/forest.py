@@ -17,6 +17,7 @@ from hypertare.report import factors, verdict
 from hypertare.report.model import Report
 from hypertare.report.verdict import Tone
 from hypertare.runs.summary import Estimate, LevelChange
+from hypertare.stats.ratio import of_cost
 
 MOST = 20
 """Rows that an eye takes in; more comparisons are a table over the factors."""
@@ -166,7 +167,7 @@ def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
     ratios = verdict.ratios(one)
     if len(ratios) < 2 or (one.verdict == "undecided" and ratios[1] > _MOST_UNDECIDED):
         return None
-    middle = 1 + (one.cost if one.better == "lower" else -one.cost)
+    middle = of_cost(one.cost, one.better)
     points = [ratios[0], middle, ratios[1]]
     if one.response in report.wording.in_factors:
         points = [math.log(max(point, _LEAST)) + 1 for point in points]

@@ -103,6 +103,11 @@ def cost(log_ratio: float, better: Better) -> float:
     return change if better == "lower" else -change
 
 
+def of_cost(cost: float, better: Better) -> float:
+    """Platform over baseline, of what `cost` makes of it."""
+    return 1 + cost if better == "lower" else 1 - cost
+
+
 def cost_bounds(low: float, high: float, better: Better) -> tuple[float, float]:
     """The costs at the ends of an interval of log ratios, the lower one first."""
     ends = cost(low, better), cost(high, better)

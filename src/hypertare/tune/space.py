@@ -256,13 +256,17 @@ def resolved(file: StudyFile, path: str, level: Level) -> Level:
 
 
 def _identity(study: Study, path: str) -> Level:
-    plain, value = level_of(study, path), _set_to(study, path)
+    value = _set_to(study, path)
+    plain = _plain(value)
     return plain if plain != LEFT or value is None else repr(value)
 
 
 def level_of(study: Study, path: str) -> Level:
     """What a study sets, or that it sets nothing."""
-    value = _set_to(study, path)
+    return _plain(_set_to(study, path))
+
+
+def _plain(value: Any) -> Level:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple) and value:
