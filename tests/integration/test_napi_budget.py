@@ -41,10 +41,13 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
     judged = {claim["text"]: claim["judgement"] for claim in summary["claims"]}
     # At the capacity a boot of weight 1 loses nearly half or nothing: of three boots one may lose nothing.
     assert judged["Weight 1 loses packets that weight 60 delivers"] in ("holds", "undecided")
-    assert loss(summary, 1) > 0.1 and loss(summary, 60) == 0
+    assert value(summary, "loss", 1, 100) > 0.1 and value(summary, "loss", 60, 100) == 0
     assert judged["With a small receive buffer UDP is lost in the socket"] == "holds"
     assert judged["... and not in the driver"] == "holds"
-    assert judged["With a large receive buffer nothing is lost in the socket"] == "holds"
+    # Beyond the capacity one boot of three may fill even 8 MB for a moment; the small buffer lost 6,800 there.
+    assert judged["With a large receive buffer nothing is lost in the socket"] in ("holds", "undecided")
+    assert all(value(summary, "drops_socket", weight, share) == 0 for weight in (1, 60) for share in (20, 60))
+    assert all(value(summary, "drops_socket", weight, 150) < 1000 for weight in (1, 60))
     # Two weights make no correlation.
     assert judged["What the driver takes and what arrives go together (TCP)"] == "undecided"
     kinds = {
@@ -61,14 +64,14 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
     assert "Packets per poll" in (folder / "report.html").read_text()
 
 
-def loss(summary: dict[str, Any], weight: int) -> float:
-    """Of what is offered at the capacity, with the large buffer."""
+def value(summary: dict[str, Any], response: str, weight: int, share: int) -> float:
+    """Return a response where `share` % of the capacity is offered, with the large buffer."""
     (found,) = (
         one["estimate"]
         for one in summary["estimates"]
-        if (one["response"], one["cell"]["workload"]) == ("loss", "load")
+        if (one["response"], one["cell"]["workload"]) == (response, "load")
         and one["cell"]["knobs.napi_weight"] == weight
-        and one["cell"]["workloads.load.rate"] == "100 % of capacity"
+        and one["cell"]["workloads.load.rate"] == f"{share} % of capacity"
         and one["cell"]["workloads.load.socket_buffer"] == "8M"
     )
     return float(found)
