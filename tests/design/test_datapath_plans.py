@@ -103,6 +103,8 @@ def test_settings_reach_the_plan_and_only_our_processes_are_read() -> None:
         ('datapath = "sidecore"', "emulated", r"has 1, and the guest 1. Set sut.cpus = 3 or more"),
         ('datapath = "sidecore"\ncpus = 3', "emulated", "and sut.guest_cpus = 1, or"),
         ('datapath = "sidecore"\ncpus = 3\nguest_cpus = 2', "emulated", "and the guest 2"),
+        ('pinning = "apart"', "emulated", "pinning = 'apart' needs a CPU for what moves packets"),
+        ('pinning = "apart"', "local", "needs machine = 'emulated'"),
         ('datapath = "vhots"', "local", "vhost"),
         ("queues = 17\ncpus = 17", "local", "16"),
         ("poll_us = 1001", "local", "1000"),
@@ -157,9 +159,24 @@ def test_a_core_that_polls_has_a_cpu_for_itself_where_there_is_one(
         plot = replace(plot, variants=tuple(v for v in plot.variants if v.platform == "guest"))
     there = replace(on(), cpus=tuple(range(cpus)))
     bench = planner.make_bench(file.cell(plot.levels), plot, cells(file, plot), there)
-    assert bench.sidecore == sidecore
+    assert bench.datapath_cpu == sidecore
     assert {one.cpus for one in bench.nodes if isinstance(one.kind, plan.Guest)} == {guest}
     assert {one.cpus for one in bench.nodes if one.name.startswith("peer")} == {peer}
+
+
+@pytest.mark.parametrize("datapath", ["qemu", "vhost", "vhost-user", "sidecore"])
+def test_apart_every_path_has_the_same_cpus(datapath: str) -> None:
+    sut = f'pinning = "apart"\ndatapath = "{datapath}"\ncpus = 3\nguest_cpus = 1\nguests = 4'
+    file = study_file(sut, "emulated")
+    (plot,) = make(file.study(), 1).plots
+    there = replace(on(), cpus=(0, 1, 2))
+    # An emulated machine is booted for each.
+    for variant in plot.variants:
+        own = replace(plot, variants=(variant,))
+        bench = planner.make_bench(file.cell(plot.levels), own, cells(file, own), there)
+        assert bench.datapath_cpu == 1
+        assert {node.cpus for node in bench.nodes if node.name.startswith(variant.node)} == {(2,)}
+        assert {node.cpus for node in bench.nodes if node.name.startswith("peer")} == {(0,)}
 
 
 def test_without_a_core_that_polls_nobody_is_kept_from_a_cpu() -> None:
@@ -167,5 +184,5 @@ def test_without_a_core_that_polls_nobody_is_kept_from_a_cpu() -> None:
     plot = make(file.study(), 1).plots[0]
     there = replace(on(), cpus=(0, 1, 2))
     bench = planner.make_bench(file.cell(plot.levels), plot, cells(file, plot), there)
-    assert bench.sidecore is None
+    assert bench.datapath_cpu is None
     assert all(one.cpus == () for one in bench.nodes if isinstance(one.kind, plan.Guest))

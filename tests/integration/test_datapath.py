@@ -350,7 +350,7 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
             values,
         )
     guests = {ready.datapath: ready for ready in bench_records(one, NodeReady) if ready.vmm}
-    assert {path: ready.sidecore for path, ready in guests.items()} == {
+    assert {path: ready.datapath_cpus for path, ready in guests.items()} == {
         "vhost-user": (),
         "sidecore": (1,),
     }
@@ -372,7 +372,7 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
         for cpus in of_polling
     )
     (state,) = [s for s in summary(one)["platforms"] if s["datapath"] == "sidecore"]
-    assert state["sidecore"] == [1] and state["placed"] == {"cpus": 1, "on": [2]}
+    assert state["datapath_cpus"] == [1] and state["placed"] == {"cpus": 1, "on": [2]}
     assert not any("shares its CPU" in text for text in summary(one)["warnings"])
     # Its round trips are nearer to native's, and no guest's are as quick as those.
     later = {
@@ -387,11 +387,23 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
 
 @pytest.mark.xdist_group("emulated")
 def test_what_a_packet_costs_is_reported_of_every_datapath(lab: Lab) -> None:
-    """One round trip is a packet each way. Those of QEMU leave the guest more often, and interrupt it."""
+    """One round trip is a packet each way. Those of QEMU leave the guest more often, and interrupt it.
+    Whatever moves them has the same CPU of three for itself.
+    """
     paths = ("qemu", "vhost", "vhost-user")
     factor = f'"sut.datapath" = {list(paths)}'
-    run = several(lab, "What does a packet cost?", factor, "cpus = 2\nguest_cpus = 1", RTT)
-    means = means_of_guests(run, "sut.datapath")
+    sut = 'cpus = 3\nguest_cpus = 1\npinning = "apart"'
+    run = several(lab, "What does a packet cost?", factor, sut, RTT + PAST_CARD)
+    guests = {ready.datapath: ready for ready in bench_records(run, NodeReady) if ready.vmm}
+    assert {path: ready.datapath_cpus for path, ready in guests.items()} == dict.fromkeys(
+        paths, (1,)
+    )
+    assert all(ready.placed.on == (2,) for ready in guests.values())
+    for path, workload, cpus in counted(run, "stat", "host"):
+        assert cpus["cpu1.guest_s"] == 0 < cpus["cpu2.guest_s"], (path, cpus)
+        # Past the card a thread of the machine's looks for frames all the time, there too.
+        assert workload != "past-card" or cpus["cpu1.busy_s"] >= 0.02, (path, cpus)
+    means = means_of_guests(run, "sut.datapath", "rtt")
     for path in paths:
         assert means[path, "exits_per_packet"] > 1, means
         # One for each that comes in and, where nothing waits, one for each that went out.

@@ -31,10 +31,11 @@ pub struct Bench {
     /// them as they are.
     #[serde(default)]
     pub driver: Option<VirtualCpus>,
-    /// CPU of the machine for what never sleeps ([`Datapath::Sidecore`]), which nothing else of the bench
-    /// may use; none leaves it where the machine puts it.
+    /// CPU of the machine for what moves guests' packets, which nothing else of the bench may use: one that
+    /// never sleeps ([`Datapath::Sidecore`]), vhost's threads, a process beside QEMU, or QEMU's threads
+    /// beside its virtual CPUs. None leaves them where the machine puts them.
     #[serde(default)]
-    pub sidecore: Option<u32>,
+    pub datapath_cpu: Option<u32>,
 }
 
 /// Virtual CPUs of a domain of Xen, and the machine's CPUs that they may run on; none of these means

@@ -161,9 +161,9 @@ pub struct NodeReady {
     /// What moves its packets; guests with a virtio-net only.
     #[serde(default)]
     pub datapath: Option<Datapath>,
-    /// CPUs of the machine that what never sleeps may use to move them, as the machine says.
+    /// CPUs of the machine that what moves them may use, where that is bound, as the machine says.
     #[serde(default)]
-    pub sidecore: Vec<u32>,
+    pub datapath_cpus: Vec<u32>,
     /// How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
     /// only.
     #[serde(default)]

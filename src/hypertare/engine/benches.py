@@ -204,10 +204,10 @@ class Benches:
 
 
 def _under_test(bench: plan.Bench, plot: WholePlot) -> frozenset[int]:
-    """The CPUs on which is measured, or polled for what is."""
+    """The CPUs of what is measured, and of what moves its packets."""
     named = {name for variant in plot.variants for name in variant.nodes}
     cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
-    return frozenset(cpus if bench.sidecore is None else cpus | {bench.sidecore})
+    return frozenset(cpus if bench.datapath_cpu is None else cpus | {bench.datapath_cpu})
 
 
 def _is_cut_off(records: Sequence[Record]) -> bool:

@@ -484,7 +484,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
             datapath=ready[node].datapath if node in ready else None,
-            sidecore=ready[node].sidecore if node in ready else (),
+            datapath_cpus=ready[node].datapath_cpus if node in ready else (),
             joined=ready[node].joined if node in ready else None,
             scheduler=ready[node].scheduler if node in ready else None,
             tsc=ready[node].tsc if node in ready else None,

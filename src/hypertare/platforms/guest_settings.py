@@ -28,7 +28,7 @@ WITH_DATAPATH: plan.NicModel = "virtio-net"
 OUR_DATAPATHS: frozenset[plan.Datapath] = frozenset({"vhost-user", "sidecore"})
 """Those that are processes of ours, which have the guest's memory in common with QEMU."""
 BESIDE_GUESTS = 2
-"""CPUs that a core that polls needs beside the guests': its own, and the peers'."""
+"""CPUs that are needed beside the guests' where what moves their packets has one: that, and the peers'."""
 
 
 LOSE_DATA: Mapping[str, frozenset[str]] = {"sut.disk_cache": frozenset({"unsafe"})}
@@ -44,7 +44,8 @@ class GuestFacts:
 
     `memory` is in bytes; `cpus` are a guest's, which `cpus_key` of `[sut]` sets, and `machine_cpus` those
     of the machine that they share. `on_emulated` says that this is the emulated one, `needs_disk` that a
-    workload works on a disk, and `disk_in_memory` that the disk's blocks are in the machine's memory.
+    workload works on a disk, `disk_in_memory` that the disk's blocks are in the machine's memory, and
+    `datapath_apart` that what moves packets has a CPU for itself in any case.
     """
 
     nic: plan.NicModel
@@ -58,6 +59,7 @@ class GuestFacts:
     shares_memory: bool
     needs_disk: bool = False
     disk_in_memory: bool = True
+    datapath_apart: bool = False
 
 
 class GuestSettings(Settings):
@@ -136,7 +138,7 @@ class GuestSettings(Settings):
             self._no_datapath,
             self._no_queues,
             self._no_poll,
-            self._no_cpu_that_polls,
+            self._no_cpu_for_datapath,
             self._no_disk,
             self._no_disk_device,
             self._no_way_past_the_cache,
@@ -213,17 +215,20 @@ class GuestSettings(Settings):
             "set sut.datapath = 'vhost', or leave it out"
         )
 
-    def _no_cpu_that_polls(self, facts: GuestFacts) -> str | None:
+    def _no_cpu_for_datapath(self, facts: GuestFacts) -> str | None:
         """An emulated machine has the CPUs that the study gives it, and no others."""
-        if self.datapath != "sidecore" or not facts.on_emulated:
+        polls = self.datapath == "sidecore"
+        if not facts.on_emulated or not (polls or facts.datapath_apart):
             return None
         if facts.machine_cpus >= facts.cpus + BESIDE_GUESTS:
             return None
         fits = max(facts.machine_cpus - BESIDE_GUESTS, 1)
+        asks = "sut.pinning = 'apart'" if facts.datapath_apart else "sut.datapath = 'sidecore'"
+        instead = "'none'" if facts.datapath_apart else "'vhost-user'"
         return (
-            "sut.datapath = 'sidecore' needs a CPU that polls and one for the peers, beside the guest's: "
-            f"the machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
-            f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or take 'vhost-user'"
+            f"{asks} needs a CPU for what moves packets and one for the peers, beside the guest's: the "
+            f"machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
+            f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or take {instead}"
         )
 
     def _no_disk(self, facts: GuestFacts) -> str | None:

@@ -443,9 +443,10 @@ class Bench(WireType):
     """Virtual CPUs of Xen's driver domain, which the machine must have been booted with; none
     takes them as they are.
     """
-    sidecore: int | None = None
-    """CPU of the machine for what never sleeps ([`Datapath::Sidecore`]), which nothing else of the
-    bench may use; none leaves it where the machine puts it.
+    datapath_cpu: int | None = None
+    """CPU of the machine for what moves guests' packets, which nothing else of the bench may use:
+    one that never sleeps ([`Datapath::Sidecore`]), vhost's threads, a process beside QEMU, or
+    QEMU's threads beside its virtual CPUs. None leaves them where the machine puts them.
     """
 
 

@@ -106,8 +106,8 @@ class NodeReady(WireType):
     """By which pages the machine maps the guest's memory; guests only."""
     datapath: Datapath | None = None
     """What moves its packets; guests with a virtio-net only."""
-    sidecore: tuple[int, ...] = ()
-    """CPUs of the machine that what never sleeps may use to move them, as the machine says."""
+    datapath_cpus: tuple[int, ...] = ()
+    """CPUs of the machine that what moves them may use, where that is bound, as the machine says."""
     joined: LinkKind | None = None
     """How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
     only.

@@ -389,12 +389,9 @@ class PlatformState(Part):
             "virtio-net only"
         ),
     ] = None
-    sidecore: Annotated[
+    datapath_cpus: Annotated[
         tuple[int, ...],
-        means(
-            "CPUs of the machine that the core which polls for it may use; with `datapath` "
-            "`sidecore` only"
-        ),
+        means("CPUs of the machine that what moves its packets may use, where that is bound"),
     ] = ()
     joined: Annotated[
         str | None,

@@ -681,6 +681,15 @@ def _under_hypervisor(study: Study) -> Platform | None:
     return next((platform for platform in study.platforms if platform.under_hypervisor), None)
 
 
+def _some_platform_has(study: Study, key: str) -> None:
+    """A setting that a hypervisor gives its guests, or its host, is of a platform that it has."""
+    if any(key in platform.hypervisor_settings for platform in study.platforms):
+        return
+    names = _those(lambda platform: key in platform.hypervisor_settings)
+    quoted = names.replace(" or ", "' or '")
+    raise ValueError(f"sut.{key} is of the platform {names}: add '{quoted}' to sut.platforms")
+
+
 def _those(fact: Callable[[Platform], bool], between: str = " or ") -> str:
     return between.join(platform.name for platform in PLATFORMS.values() if fact(platform))
 
@@ -723,15 +732,10 @@ def cpus_are_shared_out(study: Study) -> None:
             f"sut.{asked[0]} needs machine = 'emulated': on this host guests have as many virtual CPUs as "
             "sut.cpus, and a driver domain is left as it is (xl vcpu-set and xl vcpu-pin change it)"
         )
-    if asked != ["guest_cpus"] and _under_hypervisor(study) is None:
-        names = _those(lambda platform: platform.under_hypervisor, "' or '")
-        raise ValueError(
-            f"sut.{asked[0]} is of Xen's driver domain: add '{names}' to sut.platforms"
-        )
-    if "guest_cpus" in asked and not any(platform.image for platform in study.platforms):
-        names = _those(lambda platform: platform.image is not None, "' or '")
-        raise ValueError(f"sut.guest_cpus is of guests: add '{names}' to sut.platforms")
-    _driver_leaves_cpus(study)
+    for key in asked:
+        _some_platform_has(study, key)
+    if _under_hypervisor(study) is not None:
+        _driver_leaves_cpus(study)
 
 
 def _driver_leaves_cpus(study: Study) -> None:
@@ -759,18 +763,15 @@ def counter_is_read_by_guests(study: Study) -> None:
     """How the time-stamp counter is read can be set of guests that a hypervisor gives one."""
     if "tsc" not in study.sut.model_fields_set and "sut.tsc" not in study.factors:
         return
-    if not any("tsc" in platform.hypervisor_settings for platform in study.platforms):
-        names = _those(lambda platform: "tsc" in platform.hypervisor_settings, "' or '")
-        raise ValueError(f"sut.tsc is of the platform {names}: add '{names}' to sut.platforms")
+    _some_platform_has(study, "tsc")
 
 
 def settings_fit_the_guests(study: Study) -> None:
     """What is set of guests goes together, and there are guests."""
     sut = study.sut
     asked = sut.asked_of_hypervisor()
-    if asked and not any(asked[0] in platform.hypervisor_settings for platform in study.platforms):
-        names = _those(lambda platform: asked[0] in platform.hypervisor_settings)
-        raise ValueError(f"sut.{asked[0]} is of the platform {names}: add it to sut.platforms")
+    if asked:
+        _some_platform_has(study, asked[0])
     problem = sut.problem(
         GuestFacts(
             nic=sut.nic,
@@ -786,6 +787,7 @@ def settings_fit_the_guests(study: Study) -> None:
             # The emulated machine's disk is a device of its kernel's, but where files are shared.
             disk_in_memory=sut.disk_directory is None
             and (study.machine_kind.is_this_host or study.shares_files),
+            datapath_apart=study.datapath_apart,
         )
     )
     if problem is not None:

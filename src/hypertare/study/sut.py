@@ -71,8 +71,9 @@ class Sut(GuestSettings):
     driver domain leaves.
     """
     pinning: Literal["none", "apart"] = "none"
-    """How virtual CPUs of Xen's domains are bound to CPUs; or `apart` ([who has which
-    CPU](xen.md#who-has-which-cpu)).
+    """How virtual CPUs are bound to CPUs; or `apart`: CPUs of its own for [Xen's driver
+    domain](xen.md#who-has-which-cpu), one for [what moves a KVM guest's
+    packets](kvm-drivers.md#who-has-which-cpu).
     """
     tsc: TscMode = "native"
     """How a guest of `xen` reads the time-stamp counter. `native`: the machine's; `emulate`: each reading

@@ -351,7 +351,7 @@ fn bench(nodes: &[&str]) -> Bench {
         weights: false,
         scheduler: None,
         driver: None,
-        sidecore: None,
+        datapath_cpu: None,
     }
 }
 

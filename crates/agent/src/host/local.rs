@@ -117,7 +117,9 @@ impl Local {
             warnings.push(OF_HOSTS_NETWORK.into());
         }
         let cgroup = match memory {
-            Some(memory) => self.cgroup(node, memory, &mut warnings),
+            Some(memory) => {
+                self.cgroup(&node.name, Limits { memory, cpus: &node.cpus }, &mut warnings)
+            }
             // What is weighed may set its own affinity, and have CPUs natively that a guest lacks.
             None => Cgroup::of_cpus(&self.scope, &node.name, &node.cpus),
         };
@@ -266,10 +268,20 @@ impl Local {
         let mut warnings = Vec::new();
         let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
         // With a weight its threads are in groups with others', so that none accounts for it alone.
-        let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
+        // One that polls has its CPU alone.
+        let polls = guest.settings.datapath == Datapath::Sidecore;
+        let datapath_cpu = bench.datapath_cpu.filter(|_| !polls);
+        let cgroup = match &groups {
+            None => {
+                let cpus = node.cpus.iter().copied().chain(datapath_cpu).collect::<Vec<_>>();
+                let cpus = if node.cpus.is_empty() { &node.cpus } else { &cpus };
+                self.cgroup(&node.name, Limits { memory: None, cpus }, &mut warnings)
+            }
+            Some(_) => None,
+        };
         let share = node.files.as_ref().map(|_| Path::new("/"));
-        let mut held = Held { datapath, cgroup, provisions, groups, files: None };
-        let memory = self.shared_memory(node, guest, &interfaces)?;
+        let mut held = Held { datapath, cgroup, provisions, groups, files: None, datapath_cpu };
+        let memory = self.shared_memory(node, guest, &interfaces, datapath_cpu)?;
         let no_vectors = lacks_vectors(bench);
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
@@ -309,12 +321,14 @@ impl Local {
         node: &Node,
         guest: &Guest,
         interfaces: &[Interface],
+        datapath_cpu: Option<u32>,
     ) -> Result<Option<File>> {
         let Some(bytes) = guest.shared_memory else { return Ok(None) };
         let card = interfaces.first().context("who shares memory needs a card all the same")?;
         let mac = shared::beside(parse_mac(card.mac.as_deref().unwrap_or_default())?);
         memory::listen_beside(&self.links.get(&card.link)?, mac)?;
-        let (shared_memory, file) = SharedMemory::make(&node.name, bytes, &card.link, mac)?;
+        let (shared_memory, file) =
+            SharedMemory::make(&node.name, bytes, &card.link, mac, datapath_cpu)?;
         if let (Datapath::Sidecore, Some(polling)) = (guest.settings.datapath, &self.sidecore) {
             polling.take_relays(shared_memory.listener()?)?;
         }
@@ -335,7 +349,7 @@ impl Local {
             (_, Some(card)) => card.backend().clone(),
             _ if datapath == Datapath::Sidecore => {
                 let backend = VhostUserBackend::start(ServeMode::Polling)?;
-                cpus::bind(backend.pid(), bench.sidecore.as_slice())
+                cpus::bind(backend.pid(), bench.datapath_cpu.as_slice())
                     .context("what moves its packets")?;
                 self.sidecore.insert(backend).clone()
             }
@@ -388,15 +402,10 @@ impl Local {
         interface
     }
 
-    fn cgroup(
-        &self,
-        node: &Node,
-        memory: Option<u64>,
-        warnings: &mut Vec<String>,
-    ) -> Option<Cgroup> {
-        match Cgroup::make(&self.scope, &node.name, Limits { memory, cpus: &node.cpus }) {
+    fn cgroup(&self, name: &str, limits: Limits, warnings: &mut Vec<String>) -> Option<Cgroup> {
+        match Cgroup::make(&self.scope, name, limits) {
             Ok(cgroup) => {
-                if memory.is_some() && !cgroup.limited() {
+                if limits.memory.is_some() && !cgroup.limited() {
                     warnings.push(format!(
                         "no cgroup here can limit memory: it is not limited; {DELEGATE}"
                     ));
@@ -404,7 +413,8 @@ impl Local {
                 Some(cgroup)
             }
             Err(error) => {
-                let limit = if memory.is_some() { ", and its memory is not limited" } else { "" };
+                let limit =
+                    if limits.memory.is_some() { ", and its memory is not limited" } else { "" };
                 warnings.push(format!(
                     "no cgroup accounts for it ({error:#}): its CPU time comes from its \
                      processes{limit}; {DELEGATE}"
@@ -422,7 +432,7 @@ impl Machine for Local {
         }
         bench.scheduler.map_or(Ok(()), scheduler::require)?;
         bench.driver.as_ref().map_or(Ok(()), placement::require_driver)?;
-        self.kept_from = bench.sidecore.map(KeptFrom::cpu).transpose()?;
+        self.kept_from = bench.datapath_cpu.map(KeptFrom::cpu).transpose()?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
             self.route(link)?;

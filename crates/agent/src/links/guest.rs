@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hypertare_plan::{
     self as plan, Accelerator, Guest, NicModel, NumberedOrder, Pages, VirtualCpus,
 };
@@ -15,6 +15,7 @@ use super::streams::Orders;
 use super::{About, Inbox, NodeLink};
 use crate::boot_contract::is_own_machine;
 use crate::datapath::vhost_user::{Ended, Served};
+use crate::net;
 use crate::own_machine::huge_pages::{self, Reserved};
 use crate::own_machine::{kvm_module, vhost};
 use crate::probe::{Outside, Processes, VhostUserBackend};
@@ -49,6 +50,8 @@ pub struct Held {
     pub groups: Option<Groups>,
     /// Gone after its VMM, as its fields are dropped: see [`Drop`] of the link.
     pub files: Option<SharedFiles>,
+    /// For what moves its packets, and for the VMM's threads beside its virtual CPUs.
+    pub datapath_cpu: Option<u32>,
 }
 
 impl Held {
@@ -179,12 +182,28 @@ impl GuestLink {
         Ok(Some(VirtualCpus { count: threads.len() as u32, on: on.into_iter().collect() }))
     }
 
-    /// The CPUs of what never sleeps, where that moves its packets.
-    fn sidecore(&self) -> Result<Vec<u32>> {
-        match (&self.held.datapath, self.moved_by) {
-            (Some(datapath), Some(plan::Datapath::Sidecore)) => cpus::of(datapath.pid()),
-            _ => Ok(Vec::new()),
+    /// Binds the threads that move its packets, or may: the VMM's own, its process beside it, vhost's.
+    /// Returns the CPUs that those may use which do move them.
+    fn bind_datapath(&mut self) -> Result<Vec<u32>> {
+        let beside = self.held.datapath.as_ref().map(Datapath::pid);
+        let (Some(vmm), Some(cpu)) = (&mut self.vmm, self.held.datapath_cpu) else {
+            // One that never sleeps was bound when it began.
+            let polls = self.moved_by == Some(plan::Datapath::Sidecore);
+            return beside.filter(|_| polls).map_or(Ok(Vec::new()), cpus::of);
+        };
+        let own = vmm.bind_own_threads(cpu)?;
+        let movers = match self.moved_by {
+            Some(plan::Datapath::Vhost) => net::vhost::workers(vmm.pid().as_raw_nonzero().get())?,
+            Some(_) => beside.map_or(own, |process| vec![process]),
+            // A card of another model.
+            None => own,
+        };
+        let mut on = BTreeSet::new();
+        for thread in movers {
+            cpus::bind(thread, &[cpu]).context("what moves its packets")?;
+            on.extend(cpus::of(thread)?);
         }
+        Ok(on.into_iter().collect())
     }
 }
 
@@ -196,6 +215,8 @@ impl NodeLink for GuestLink {
     fn about(&mut self) -> Result<About> {
         let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
         vmm.pin(&self.cpus)?;
+        let datapath_cpus = self.bind_datapath()?;
+        let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
         let state = vmm.describe()?;
         if let Some(groups) = &self.held.groups {
             groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
@@ -211,7 +232,7 @@ impl NodeLink for GuestLink {
             paging: paging::of_guest(state.accelerator),
             backing: vmm.backing()?,
             datapath: self.moved_by,
-            sidecore: self.sidecore()?,
+            datapath_cpus,
             placed: self.placed(&state.cpu_threads)?,
             ..About::default()
         })

@@ -72,7 +72,7 @@ pub struct About {
     pub paging: Option<Paging>,
     pub backing: Option<Backing>,
     pub datapath: Option<Datapath>,
-    pub sidecore: Vec<u32>,
+    pub datapath_cpus: Vec<u32>,
     pub joined: Option<LinkKind>,
     pub scheduler: Option<Scheduler>,
     pub tsc: Option<TscMode>,

@@ -1,10 +1,12 @@
 //! vhost-net: the machine's kernel moves packets between a guest's rings and a TAP.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::process::cpus::threads;
 
 const DEVICE: &str = "/dev/vhost-net";
 
@@ -26,4 +28,30 @@ pub fn open() -> Result<OwnedFd> {
             _ => anyhow::Error::new(error).context(format!("opening {DEVICE}")),
         }
     })
+}
+
+/// The kernel's threads that serve a process of this PID namespace: threads of the process since Linux 6.4,
+/// of the kernel before, and those have names with the process's number in the first PID namespace.
+///
+/// # Errors
+/// There are none, or none that can be seen from here.
+pub fn workers(pid: i32) -> Result<Vec<i32>> {
+    let name = format!("vhost-{pid}");
+    let is_worker = |directory: &str| {
+        let text = fs::read_to_string(format!("{directory}/comm"));
+        text.is_ok_and(|text| text.trim_end() == name)
+    };
+    let mut workers = threads(pid)?;
+    workers.retain(|thread| is_worker(&format!("/proc/{pid}/task/{thread}")));
+    if workers.is_empty() {
+        let entries = fs::read_dir("/proc").context("listing the kernel's threads")?;
+        let numbers =
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        workers = numbers.filter(|number: &i32| is_worker(&format!("/proc/{number}"))).collect();
+    }
+    ensure!(
+        !workers.is_empty(),
+        "the kernel's threads {name}, which move its packets, cannot be seen"
+    );
+    Ok(workers)
 }

@@ -1,10 +1,12 @@
 //! CPUs of the machine that threads may use. What a thread starts has its own.
 
+use std::fs;
+
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Binds a thread, or the only one of a process; to any CPU where none is named.
+/// Binds a thread, or the only one of a process, 0 for this one; to any CPU where none is named.
 pub fn bind(thread: i32, cpus: &[u32]) -> Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -27,6 +29,14 @@ pub fn of(thread: i32) -> Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// Those of a process.
+pub fn threads(pid: i32) -> Result<Vec<i32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))
+        .with_context(|| format!("the threads of process {pid} cannot be listed"))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    Ok(names.filter_map(|name| name.parse().ok()).collect())
+}
+
 /// Keeps this thread from a CPU, and all that it starts meanwhile. It may use it again once this is
 /// dropped.
 pub struct KeptFrom {
@@ -44,10 +54,10 @@ impl KeptFrom {
         rest.unset(cpu as usize);
         ensure!(
             rest.count() > 0,
-            "the machine has no CPU beside CPU {cpu}, which polls for guests"
+            "the machine has no CPU beside CPU {cpu}, which is for what moves guests' packets"
         );
         sched_setaffinity(None, &rest)
-            .with_context(|| format!("cannot be kept from CPU {cpu}, which polls for guests"))?;
+            .with_context(|| format!("cannot be kept from CPU {cpu}, which moves packets"))?;
         Ok(KeptFrom { before })
     }
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::cgroup::{Hierarchy, Scope, hierarchies, make_in, remove_tree};
+use super::cpus;
 
 /// The group of those that move packets. No node has this name.
 const DRIVER: &str = "driver.domain";
@@ -111,7 +112,7 @@ impl Groups {
             return put(&driver.join("cgroup.procs"), pid);
         }
         put(&self.root.join("cgroup.procs"), pid)?;
-        threads(pid)?.into_iter().try_for_each(|one| put(&driver.join("cgroup.threads"), one))
+        cpus::threads(pid)?.into_iter().try_for_each(|one| put(&driver.join("cgroup.threads"), one))
     }
 
     /// The file that holds a weight, of a guest or of those that move packets.
@@ -163,13 +164,6 @@ impl Groups {
         }
         Ok(directory)
     }
-}
-
-fn threads(pid: i32) -> Result<Vec<i32>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"))
-        .with_context(|| format!("the threads of process {pid} cannot be listed"))?;
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    Ok(names.filter_map(|name| name.parse().ok()).collect())
 }
 
 fn put(file: &Path, value: impl std::fmt::Display) -> Result<()> {

@@ -130,7 +130,7 @@ pub fn boot(options: &Boot) -> Result<(Hello, NodeReady)> {
         paging: paging::of_guest(state.accelerator),
         backing: vmm.backing()?,
         datapath: None,
-        sidecore: vec![],
+        datapath_cpus: vec![],
         joined: None,
         scheduler: None,
         tsc: None,

@@ -169,6 +169,16 @@ impl Vmm for Qemu {
         Ok(())
     }
 
+    fn bind_own_threads(&mut self, cpu: u32) -> Result<Vec<i32>> {
+        let vcpus = self.qmp.cpu_threads()?;
+        let mut own = cpus::threads(self.pid().as_raw_nonzero().get())?;
+        own.retain(|thread| !vcpus.contains(thread));
+        for &thread in &own {
+            cpus::bind(thread, &[cpu]).context("a thread of QEMU's")?;
+        }
+        Ok(own)
+    }
+
     fn save(&mut self, limit: Duration) -> Result<File> {
         let state = memfd_create("state", MemfdFlags::CLOEXEC)?;
         self.qmp.save(state.as_fd(), limit)?;

@@ -355,7 +355,7 @@ mod tests {
             weights: false,
             scheduler: None,
             driver: None,
-            sidecore: None,
+            datapath_cpu: None,
         }
     }
 

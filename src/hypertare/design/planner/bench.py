@@ -9,7 +9,7 @@ from hypertare.design.planner.hosts import hosts
 from hypertare.design.planner.knobs import has_weights
 from hypertare.design.planner.links import make_links
 from hypertare.design.planner.machine_resources import MachineResources, files_memory
-from hypertare.design.planner.nodes import cpu_that_polls, host_of_guests
+from hypertare.design.planner.nodes import datapath_cpu, host_of_guests
 from hypertare.design.planner.routed import routed, routed_links
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -27,8 +27,9 @@ def make_bench(
         on: what the machine gives.
     """
     topology = routed if study.routed else hosts
-    polling = cpu_that_polls(plot, cells, study, on)
-    on = replace(on, polling=polling, cpus=tuple(cpu for cpu in on.cpus if cpu != polling))
+    of_datapath = datapath_cpu(plot, cells, study, on)
+    rest = tuple(cpu for cpu in on.cpus if cpu != of_datapath)
+    on = replace(on, datapath_cpu=of_datapath, cpus=rest)
     nodes, links = topology(study, plot, cells, _files(study, on), on)
     return plan.Bench(
         name=study.name,
@@ -37,7 +38,7 @@ def make_bench(
         weights=has_weights(study),
         scheduler=_scheduler(study, plot),
         driver=_driver(study, plot),
-        sidecore=polling,
+        datapath_cpu=of_datapath,
     )
 
 

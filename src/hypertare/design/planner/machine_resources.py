@@ -125,8 +125,8 @@ class Likeness:
 class MachineResources:
     """What the machine gives: chosen once, the same for the whole run.
 
-    `cpus`: those that the run may use. `polling` is one that a core has which polls for guests, and none of
-    `cpus`. `images` by the names of their kernel and profile. `chance` is
+    `cpus`: those that the run may use. `datapath_cpu` is that of what moves guests' packets, where that
+    has one for itself, and none of `cpus`. `images` by the names of their kernel and profile. `chance` is
     drawn from where a machine's boots do not differ by themselves.
     `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
@@ -155,7 +155,7 @@ class MachineResources:
     emulator: Emulating | None = None
     has_vhost: bool = False
     likeness: Likeness = Likeness()
-    polling: int | None = None
+    datapath_cpu: int | None = None
     elsewhere: Elsewhere | None = None
     peers_of_given: Mapping[str, str] = field(default_factory=dict)
     processes_of_given: Mapping[str, int] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def cpus_of(
     """The CPUs that a system under test is bound to."""
     if not variant.kind.is_made:
         return ()
-    if on.polling is not None:
+    if on.datapath_cpu is not None:
         return sut_cpus(cpus_under_test(study, under), on)
     if is_placed_by_others(variant, under):
         # The driver domain sees its own CPUs alone.
@@ -40,20 +40,24 @@ def cpus_of(
 
 
 def cpus_under_test(study: Study, under: PcClass | None) -> int:
-    """How many CPUs of the machine a system under test has for itself: on a host of guests, the guest's."""
-    return study.sut.cpus if under is None else study.sut.virtual_cpus(has_driver=False)
+    """How many CPUs of the machine a system under test has for itself: beside guests, as many as they."""
+    alone = under is None and not study.datapath_apart
+    return study.sut.cpus if alone else study.sut.virtual_cpus(has_driver=False)
 
 
-def cpu_that_polls(
+def datapath_cpu(
     plot: WholePlot, cells: Mapping[str, Study], study: Study, on: MachineResources
 ) -> int | None:
-    """The CPU of a core that polls for guests of the bench: the one before the last, which are the guests';
-    the peers have those before it. None where there is no such core, or no CPU that it had for itself.
+    """The CPU of what moves the packets of the bench's guests: the one before the last, which are the
+    guests'; the peers have those before it. Where it is apart, nobody uses it on a machine without guests.
+    None where nothing asks for one, or there is none to spare.
     """
     paths = (datapath_of(cells[v.node], on) for v in plot.variants if has_own(v.kind, OF_DATAPATH))
-    if "sidecore" not in paths:
+    under = host_of_guests(study, plot)
+    of_xen = under is not None and under.has_driver_domain
+    if "sidecore" not in paths and (of_xen or not study.datapath_apart):
         return None
-    spare = on.cpus[: -cpus_under_test(study, host_of_guests(study, plot))]
+    spare = on.cpus[: -cpus_under_test(study, under)]
     return spare[-1] if len(spare) >= BESIDE_GUESTS else None
 
 
@@ -141,7 +145,7 @@ def peer_kind(study: Study, under: PcClass | None, on: MachineResources) -> plan
 
 def cpus_of_peer(study: Study, under: PcClass | None, on: MachineResources) -> tuple[int, ...]:
     """What the system under test leaves; of peers that are guests, what all guests have."""
-    if under is None or on.polling is not None:
+    if under is None or on.datapath_cpu is not None:
         return peer_cpus(cpus_under_test(study, under), on)
     return cpus_beside_driver(study, under) if are_guests(study, under) else ()
 

@@ -49,8 +49,8 @@ def _below(state: PlatformState) -> str:
     """What runs a guest: `Xen 4.17.5, credit2, route, on CPU 1, driver domain 1 on CPU 0`."""
     placed = f"on {_cpus(state.placed)}" if state.placed else ""
     driver = f"driver domain {state.driver.cpus} on {_cpus(state.driver)}" if state.driver else ""
-    polling = f" on {_any_of(state.sidecore)}" if state.sidecore else ""
-    path = f"packets by {state.datapath}{polling}" if state.datapath else ""
+    bound = f" on {_any_of(state.datapath_cpus)}" if state.datapath_cpus else ""
+    path = f"packets by {state.datapath}{bound}" if state.datapath else ""
     tsc = f"TSC {state.tsc}" if state.tsc else ""
     parts = (state.vmm, state.processor, path, state.scheduler, tsc, state.joined, placed, driver)
     return ", ".join(filter(None, parts)) or "–"

@@ -185,7 +185,7 @@ impl<M: Machine> Executor<M> {
             weights: false,
             scheduler: None,
             driver: None,
-            sidecore: None,
+            datapath_cpu: self.datapath_cpu,
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Opened {
     pub address: Mac,
     /// To the core that polls for the guest, if there is one.
     pub polling: Option<UnixStream>,
+    /// For who moves the guest's frames on this machine, where that has one for itself.
+    pub datapath_cpu: Option<u32>,
 }
 
 impl Files {
@@ -59,7 +61,13 @@ impl Files {
 
 impl SharedMemory {
     /// Makes it, for a VMM that is another user.
-    pub fn make(guest: &str, bytes: u64, bridge: &str, address: Mac) -> Result<(Self, File)> {
+    pub fn make(
+        guest: &str,
+        bytes: u64,
+        bridge: &str,
+        address: Mac,
+        datapath_cpu: Option<u32>,
+    ) -> Result<(Self, File)> {
         let files = Files::of(guest)?;
         let make = || {
             let mut options = OpenOptions::new();
@@ -67,7 +75,8 @@ impl SharedMemory {
                 options.read(true).write(true).create(true).truncate(true).open(&files.memory)?;
             file.set_len(bytes)?;
             file.set_permissions(Permissions::from_mode(0o666))?;
-            fs::write(&files.bridge, format!("{bridge} {}", mac_text(&address)))?;
+            let cpu = datapath_cpu.map(|cpu| format!(" {cpu}")).unwrap_or_default();
+            fs::write(&files.bridge, format!("{bridge} {}{cpu}", mac_text(&address)))?;
             std::io::Result::Ok(file)
         };
         let file = make().with_context(|| format!("memory that is shared with {guest}"))?;
@@ -87,13 +96,15 @@ impl SharedMemory {
         let files = Files::of(guest)?;
         let open = || {
             let text = fs::read_to_string(&files.bridge)?;
-            let (bridge, address) = text.split_once(' ').context("a bridge and an address")?;
+            let mut words = text.split(' ');
+            let bridge = words.next().context("a bridge")?.to_owned();
+            let address = parse_mac(words.next().context("an address")?)?;
+            let datapath_cpu = words.next().map(str::parse).transpose()?;
             let memory = OpenOptions::new().read(true).write(true).open(&files.memory)?;
             let bytes = usize::try_from(memory.metadata()?.len())?;
             let polls = files.relays.exists();
             let polling = polls.then(|| UnixStream::connect(&files.relays)).transpose()?;
-            let (bridge, address) = (bridge.to_owned(), parse_mac(address)?);
-            anyhow::Ok(Opened { memory, bytes, bridge, address, polling })
+            anyhow::Ok(Opened { memory, bytes, bridge, address, polling, datapath_cpu })
         };
         open().with_context(|| format!("{guest} shares no memory with this machine"))
     }

@@ -10,6 +10,7 @@ use super::{check_ring, numbered};
 use crate::net::frame_sources;
 use crate::net::frames::Opening;
 use crate::net::shared::memory::SharedMemory;
+use crate::process::cpus;
 use crate::values::Definition;
 use crate::workload::usage::Usage;
 use crate::workload::{Context, Outcome};
@@ -34,6 +35,7 @@ pub fn run(spec: &FrameFeed, context: &Context) -> Result<Outcome> {
         at_once: false,
     })?;
     let mut writer = Writer::new(Mapped::new(&guest.memory, 0, guest.bytes)?)?;
+    cpus::bind(0, guest.datapath_cpu.as_slice())?;
     context.ready();
     let before = Usage::of_thread();
     let (mut fed, mut full, mut missed) = (0_u64, 0_u64, 0);

@@ -19,6 +19,7 @@ use crate::net::Links;
 use crate::net::frames::layout::{Mac, check_length};
 use crate::net::frames::{Filter, socket};
 use crate::net::shared::memory::SharedMemory;
+use crate::process::cpus;
 use crate::values::Definition;
 use crate::workload::usage::Usage;
 use crate::workload::{Context, Outcome};
@@ -75,7 +76,9 @@ pub fn run(spec: &FrameRelay, context: &Context) -> Result<Outcome> {
     let polled = memory.polling.is_some();
     match memory.polling {
         Some(polling) => await_end(&polling, &parts, context),
-        None => move_frames(parts, context),
+        None => {
+            cpus::bind(0, memory.datapath_cpu.as_slice()).and_then(|()| move_frames(parts, context))
+        }
     }
     .with_context(|| format!("what {} shares with its machine", spec.guest))?;
     let used = Usage::of_thread().since(&before);
