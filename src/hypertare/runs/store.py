@@ -44,7 +44,7 @@ from hypertare.walk.result import Walked, WalkSummary
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # The first versions with the tables `walk`, `guest_value` and `other_program`.
 _WITH_WALKS, _WITH_GUESTS, _WITH_OTHERS = 2, 3, 5
@@ -487,7 +487,7 @@ class Store:
         """Boots with the records of their benches, as they were made and removed."""
         for boot, size, blob in self._rows("SELECT boot, bytes, zstd FROM bench ORDER BY id"):
             with _readable(self.path):
-                yield boot, [parse(line) for line in _unpack(size, blob)]
+                yield boot, _records(size, blob)
 
     def count(self) -> int:
         """How many trials there are."""
@@ -520,7 +520,7 @@ class Store:
         """The records of a trial as they came; empty when there is no such trial."""
         rows = self._rows("SELECT bytes, zstd FROM record WHERE trial = ?", trial)
         with _readable(self.path):
-            return [parse(line) for size, blob in rows for line in _unpack(size, blob)]
+            return [record for size, blob in rows for record in _records(size, blob)]
 
     def events(self) -> list[Event]:
         rows = self._rows("SELECT at, level, text, trial FROM event ORDER BY id")
@@ -570,7 +570,7 @@ class Store:
         with _sentences(self.path):
             for trial, size, blob in self._db.execute("SELECT trial, bytes, zstd FROM record"):
                 with _readable(self.path):
-                    found = [parse(line) for line in _unpack(size, blob) if mark in line]
+                    found = _records(size, blob, mark)
                 yield trial, found
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
@@ -841,6 +841,14 @@ class _Packs:
             self._compressor = zstandard.ZstdCompressor(level=6)
         lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
         return len(records), len(lines), self._compressor.compress(lines)
+
+
+def _records(size: int, blob: bytes, mark: bytes = b"") -> list[Record]:
+    """Those of a row in whose line the mark stands, as this version of the layout has them: before the
+    sixth the CPUs of what moves a guest's packets were those of a `sidecore`.
+    """
+    lines = [line for line in _unpack(size, blob) if mark in line]
+    return [parse(line.replace(b'"sidecore":', b'"datapath_cpus":')) for line in lines]
 
 
 def _unpack(size: int, blob: bytes) -> list[bytes]:
