@@ -103,8 +103,8 @@ def test_settings_reach_the_plan_and_only_our_processes_are_read() -> None:
         ('datapath = "sidecore"', "emulated", r"has 1, and the guest 1. Set sut.cpus = 3 or more"),
         ('datapath = "sidecore"\ncpus = 3', "emulated", "and sut.guest_cpus = 1, or"),
         ('datapath = "sidecore"\ncpus = 3\nguest_cpus = 2', "emulated", "and the guest 2"),
-        ('pinning = "apart"', "emulated", "pinning = 'apart' needs a CPU for what moves packets"),
-        ('pinning = "apart"', "local", "needs machine = 'emulated'"),
+        ("datapath_apart = true", "emulated", "datapath_apart = true needs a CPU for what moves"),
+        ("datapath_apart = true", "local", "a core that polls alone"),
         ('datapath = "vhots"', "local", "vhost"),
         ("queues = 17\ncpus = 17", "local", "16"),
         ("poll_us = 1001", "local", "1000"),
@@ -115,12 +115,22 @@ def test_what_cannot_be_had_is_refused_with_what_to_do(sut: str, machine: str, s
         study_file(sut, machine).study()
 
 
-def test_without_a_guest_nothing_is_moved() -> None:
-    file = StudyFile(
-        study_file('datapath = "vhost"').text.replace(', "guest"', ""), "datapaths.toml"
+@pytest.mark.parametrize(
+    ("sut", "machine"), [('datapath = "vhost"', "local"), ("datapath_apart = true", "emulated")]
+)
+def test_without_a_guest_nothing_is_moved(sut: str, machine: str) -> None:
+    text = study_file(sut, machine).text.replace(', "guest"', "")
+    with pytest.raises(InputError, match=r"sut\.datapath\w* is of the platform guest"):
+        StudyFile(text, "datapaths.toml").study()
+
+
+def test_a_peer_has_only_the_cpus_that_are_left() -> None:
+    sut = "datapath_apart = true\ncpus = 3\nguest_cpus = 1"
+    text = study_file(sut, "emulated").text.replace(
+        'type = "stream"', 'type = "stream"\nreceiver_cpus = [1]'
     )
-    with pytest.raises(InputError, match=r"sut\.datapath is of the platform guest"):
-        file.study()
+    with pytest.raises(InputError, match="receiver_cpus names CPU 1, and there are 1"):
+        StudyFile(text, "datapaths.toml").study()
 
 
 def test_how_guests_differ_from_those_that_people_have_is_said() -> None:
@@ -166,17 +176,24 @@ def test_a_core_that_polls_has_a_cpu_for_itself_where_there_is_one(
 
 @pytest.mark.parametrize("datapath", ["qemu", "vhost", "vhost-user", "sidecore"])
 def test_apart_every_path_has_the_same_cpus(datapath: str) -> None:
-    sut = f'pinning = "apart"\ndatapath = "{datapath}"\ncpus = 3\nguest_cpus = 1\nguests = 4'
+    sut = f'datapath_apart = true\ndatapath = "{datapath}"\ncpus = 3\nguest_cpus = 1\nguests = 4'
     file = study_file(sut, "emulated")
     (plot,) = make(file.study(), 1).plots
     there = replace(on(), cpus=(0, 1, 2))
-    # An emulated machine is booted for each.
+    # An emulated machine is booted for each; without a guest nobody is kept from a CPU.
     for variant in plot.variants:
         own = replace(plot, variants=(variant,))
         bench = planner.make_bench(file.cell(plot.levels), own, cells(file, own), there)
-        assert bench.datapath_cpu == 1
-        assert {node.cpus for node in bench.nodes if node.name.startswith(variant.node)} == {(2,)}
-        assert {node.cpus for node in bench.nodes if node.name.startswith("peer")} == {(0,)}
+        of = {
+            kind: {node.cpus for node in bench.nodes if node.name.startswith(kind)}
+            for kind in ("guest", "peer", "host")
+        }
+        if variant.platform == "guest":
+            assert bench.datapath_cpu == 1
+            assert of == {"guest": {(2,)}, "peer": {(0,)}, "host": {()}}
+        else:
+            assert bench.datapath_cpu is None
+            assert of == {"guest": set(), "peer": {(0, 1, 2)}, "host": {(0, 1, 2)}}
 
 
 def test_without_a_core_that_polls_nobody_is_kept_from_a_cpu() -> None:

@@ -392,7 +392,7 @@ def test_what_a_packet_costs_is_reported_of_every_datapath(lab: Lab) -> None:
     """
     paths = ("qemu", "vhost", "vhost-user")
     factor = f'"sut.datapath" = {list(paths)}'
-    sut = 'cpus = 3\nguest_cpus = 1\npinning = "apart"'
+    sut = "cpus = 3\nguest_cpus = 1\ndatapath_apart = true"
     run = several(lab, "What does a packet cost?", factor, sut, RTT + PAST_CARD)
     guests = {ready.datapath: ready for ready in bench_records(run, NodeReady) if ready.vmm}
     assert {path: ready.datapath_cpus for path, ready in guests.items()} == dict.fromkeys(

@@ -290,6 +290,16 @@ def test_a_newer_format(tmp_path: Path) -> None:
         assert "Update hypertare" in str(error.value)
 
 
+def test_a_run_that_is_gone_on_with_is_no_older_than_its_records(tmp_path: Path) -> None:
+    run = factory.write(tmp_path / "run", factory.Script(blocks=2))
+    for version, after in ((SCHEMA_VERSION - 1, SCHEMA_VERSION), (3, 3)):
+        with sqlite3.connect(run / RUN_FILE) as db:
+            db.execute(f"PRAGMA user_version = {version}")
+        Store.resume(run).close()
+        with sqlite3.connect(run / RUN_FILE) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (after,)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_file_never_gives_a_traceback(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

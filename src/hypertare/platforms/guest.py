@@ -45,7 +45,7 @@ class Guest(Platform):
     has_own_kernel = True
     image = "guest"
     own_settings = ON_ONE_BENCH | {"nic", "kernel", "accelerator"}
-    hypervisor_settings = OF_HYPERVISOR | {"guest_cpus", "pinning"}
+    hypervisor_settings = OF_HYPERVISOR | {"guest_cpus", "datapath_apart"}
     uses_accelerator = True
     is_counted_by_kvm = True
     weighted_by = "cgroups"

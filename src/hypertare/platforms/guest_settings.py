@@ -223,12 +223,12 @@ class GuestSettings(Settings):
         if facts.machine_cpus >= facts.cpus + BESIDE_GUESTS:
             return None
         fits = max(facts.machine_cpus - BESIDE_GUESTS, 1)
-        asks = "sut.pinning = 'apart'" if facts.datapath_apart else "sut.datapath = 'sidecore'"
-        instead = "'none'" if facts.datapath_apart else "'vhost-user'"
+        asks = "sut.datapath = 'sidecore'" if polls else "sut.datapath_apart = true"
+        instead = "take 'vhost-user'" if polls else "leave it out"
         return (
             f"{asks} needs a CPU for what moves packets and one for the peers, beside the guest's: the "
             f"machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
-            f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or take {instead}"
+            f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or {instead}"
         )
 
     def _no_disk(self, facts: GuestFacts) -> str | None:

@@ -344,6 +344,7 @@ class Store:
             every_s = _begin_log(path, db)
             with _transaction(db):
                 _add_milestone(db, "resumed")
+                _take_new_lines(db)
         interrupt.keep()
         return cls(path, db, lock, settles=True, flushed_every_s=every_s)
 
@@ -777,6 +778,13 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _take_new_lines(db: sqlite3.Connection) -> None:
+    """Mark a run of the layout before, whose tables are today's, as one of today's: its new records are."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version == SCHEMA_VERSION - 1:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _add_milestone(db: sqlite3.Connection, what: str) -> None:

@@ -26,6 +26,7 @@ from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.given import PEER, UNDER_TEST
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
+from hypertare.workloads.life import LifeSettings
 from hypertare.workloads.responses import of_workload
 from hypertare.workloads.workload import NodeFacts
 
@@ -483,6 +484,15 @@ def routing_can_be_had(study: Study) -> None:
         )
 
 
+def _cpus_of_peers(study: Study) -> int:
+    """What peers may use of an emulated machine: its guests, and what moves their packets, may have CPUs of
+    their own. Where there are not enough of them the guests' rule says so.
+    """
+    if not study.sut.datapath_apart and "sidecore" not in study.levels("sut.datapath"):
+        return study.sut.cpus
+    return max(study.sut.cpus - study.sut.virtual_cpus(has_driver=False) - 1, 1)
+
+
 def _cpus_under_test(study: Study) -> int:
     """Of the node that has the fewest."""
     guests = [one for one in study.platforms if one.has_own_kernel]
@@ -539,7 +549,7 @@ def workloads_fit_the_nodes(study: Study) -> None:
         several=study.bench_guests > 1,
         cuts_power=study.machine_kind.boots_whole_pcs,
         # Peers work on the machine below guests, and on all of this host.
-        peer_cpus=None if sandboxed else study.sut.cpus,
+        peer_cpus=None if sandboxed else _cpus_of_peers(study),
     )
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
@@ -721,19 +731,32 @@ def _fits_a_users_hypervisor(study: Study, platform: Platform) -> None:
 def cpus_are_shared_out(study: Study) -> None:
     """Guests and Xen's driver domain have CPUs that are there; whose machine it is not is left alone."""
     sut = study.sut
-    asked = [key for key in ("driver_cpus", "pinning", "guest_cpus") if key in sut.model_fields_set]
+    keys = ("driver_cpus", "pinning", "guest_cpus", "datapath_apart")
+    asked = [key for key in keys if key in sut.model_fields_set]
     if not asked:
         return
     if not study.machine_kind.boots_whole_pcs:
         # It says what is so anyway: a study of an emulated machine is asked of this host, too.
         if asked == ["guest_cpus"] and sut.guest_cpus == sut.cpus:
             return
+        if asked == ["datapath_apart"]:
+            raise ValueError(
+                "sut.datapath_apart needs machine = 'emulated': on this host a core that polls alone "
+                "(sut.datapath = 'sidecore') has a CPU of its own"
+            )
         raise ValueError(
             f"sut.{asked[0]} needs machine = 'emulated': on this host guests have as many virtual CPUs as "
             "sut.cpus, and a driver domain is left as it is (xl vcpu-set and xl vcpu-pin change it)"
         )
     for key in asked:
         _some_platform_has(study, key)
+    if sut.datapath_apart and any(
+        isinstance(one, LifeSettings) for one in study.workloads.values()
+    ):
+        raise ValueError(
+            "sut.datapath_apart is not for a workload of the type 'life', whose guests are placed anew: "
+            "leave it out"
+        )
     if _under_hypervisor(study) is not None:
         _driver_leaves_cpus(study)
 
@@ -787,7 +810,7 @@ def settings_fit_the_guests(study: Study) -> None:
             # The emulated machine's disk is a device of its kernel's, but where files are shared.
             disk_in_memory=sut.disk_directory is None
             and (study.machine_kind.is_this_host or study.shares_files),
-            datapath_apart=study.datapath_apart,
+            datapath_apart=sut.datapath_apart,
         )
     )
     if problem is not None:

@@ -265,12 +265,6 @@ class Study(AnalysisTables):
         return max(one.disk_bytes for one in self._all_settings())
 
     @property
-    def datapath_apart(self) -> bool:
-        """Whether what moves packets of KVM's guests has a CPU for itself, whatever moves them."""
-        have_one = any("datapath" in platform.own_settings for platform in self.platforms)
-        return have_one and self.sut.pinning == "apart"
-
-    @property
     def shares_files(self) -> bool:
         """Whether a guest works on a file of its machine in some cell: then all work on files."""
         return self.files_by("9p") or self.files_by("virtiofs")

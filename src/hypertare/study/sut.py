@@ -22,7 +22,8 @@ Network = Literal["none", "host"]
 
 MOST_GUESTS = 64
 OF_GUESTS = frozenset(
-    f"sut.{key}" for key in (*OF_HYPERVISOR, "guest_cpus", "driver_cpus", "pinning", "tsc")
+    f"sut.{key}"
+    for key in (*OF_HYPERVISOR, "guest_cpus", "driver_cpus", "pinning", "datapath_apart", "tsc")
 )
 """What a guest's host is booted with, or gives it, and the baseline's machine knows nothing of."""
 
@@ -71,9 +72,12 @@ class Sut(GuestSettings):
     driver domain leaves.
     """
     pinning: Literal["none", "apart"] = "none"
-    """How virtual CPUs are bound to CPUs; or `apart`: CPUs of its own for [Xen's driver
-    domain](xen.md#who-has-which-cpu), one for [what moves a KVM guest's
-    packets](kvm-drivers.md#who-has-which-cpu).
+    """How virtual CPUs of Xen's domains are bound to CPUs; or `apart` ([who has which
+    CPU](xen.md#who-has-which-cpu)).
+    """
+    datapath_apart: bool = False
+    """On an emulated machine, what moves a KVM guest's packets has [a CPU of its
+    own](kvm-drivers.md#who-has-which-cpu), whatever moves them.
     """
     tsc: TscMode = "native"
     """How a guest of `xen` reads the time-stamp counter. `native`: the machine's; `emulate`: each reading

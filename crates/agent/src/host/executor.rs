@@ -70,7 +70,6 @@ pub struct Executor<M> {
     bench: Option<String>,
     /// Of that bench.
     links: Vec<Link>,
-    datapath_cpu: Option<u32>,
     members: Vec<Member>,
     next_member: MemberId,
     /// The trial that is being executed, and the nodes that it needs.
@@ -108,7 +107,6 @@ impl<M: Machine> Executor<M> {
             ended: None,
             bench: None,
             links: Vec::new(),
-            datapath_cpu: None,
             members: Vec::new(),
             next_member: 0,
             trial: None,
@@ -224,7 +222,6 @@ impl<M: Machine> Executor<M> {
         self.needed = bench.nodes.iter().map(|node| node.name.clone()).collect();
         self.bench = Some(bench.name.clone());
         self.links.clone_from(&bench.links);
-        self.datapath_cpu = bench.datapath_cpu;
         let outcome = self.start_nodes(bench).and_then(|()| self.set_up_nodes(0, Self::announce));
         if outcome.is_err() {
             self.demolish();

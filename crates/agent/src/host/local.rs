@@ -268,9 +268,7 @@ impl Local {
         let mut warnings = Vec::new();
         let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
         // With a weight its threads are in groups with others', so that none accounts for it alone.
-        // One that polls has its CPU alone.
-        let polls = guest.settings.datapath == Datapath::Sidecore;
-        let datapath_cpu = bench.datapath_cpu.filter(|_| !polls);
+        let datapath_cpu = bench.datapath_cpu.filter(|_| !polls(bench));
         let cgroup = match &groups {
             None => {
                 let cpus = node.cpus.iter().copied().chain(datapath_cpu).collect::<Vec<_>>();
@@ -568,6 +566,14 @@ fn lacks_vectors(bench: &Bench) -> bool {
 fn mtu(bench: &Bench, node: &Node) -> u32 {
     let on = |name: &str| node.interfaces.iter().any(|interface| interface.link == name);
     bench.links.iter().find(|link| on(&link.name)).map_or(1500, |link| link.mtu)
+}
+
+/// Whether a core polls for guests of the bench: it has its CPU alone.
+fn polls(bench: &Bench) -> bool {
+    bench.nodes.iter().any(|node| match &node.kind {
+        NodeKind::Guest(guest) => guest.settings.datapath == Datapath::Sidecore,
+        _ => false,
+    })
 }
 
 fn on_hub(bench: &Bench, interface: &Interface) -> bool {

@@ -30,28 +30,33 @@ pub fn open() -> Result<OwnedFd> {
     })
 }
 
+/// Whether a thread of this name serves some process: its number is that of the first PID namespace.
+pub fn is_worker(name: &str) -> bool {
+    name.strip_prefix("vhost-").is_some_and(|pid| pid.parse::<u32>().is_ok())
+}
+
 /// The kernel's threads that serve a process of this PID namespace: threads of the process since Linux 6.4,
 /// of the kernel before, and those have names with the process's number in the first PID namespace.
 ///
 /// # Errors
 /// There are none, or none that can be seen from here.
 pub fn workers(pid: i32) -> Result<Vec<i32>> {
-    let name = format!("vhost-{pid}");
-    let is_worker = |directory: &str| {
-        let text = fs::read_to_string(format!("{directory}/comm"));
-        text.is_ok_and(|text| text.trim_end() == name)
+    let own = format!("vhost-{pid}");
+    let name = |directory: &str| {
+        let text = fs::read_to_string(format!("{directory}/comm")).unwrap_or_default();
+        text.trim_end().to_owned()
     };
     let mut workers = threads(pid)?;
-    workers.retain(|thread| is_worker(&format!("/proc/{pid}/task/{thread}")));
+    workers.retain(|thread| is_worker(&name(&format!("/proc/{pid}/task/{thread}"))));
     if workers.is_empty() {
         let entries = fs::read_dir("/proc").context("listing the kernel's threads")?;
         let numbers =
             entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        workers = numbers.filter(|number: &i32| is_worker(&format!("/proc/{number}"))).collect();
+        workers = numbers.filter(|number: &i32| name(&format!("/proc/{number}")) == own).collect();
     }
     ensure!(
         !workers.is_empty(),
-        "the kernel's threads {name}, which move its packets, cannot be seen"
+        "the kernel's threads {own}, which move its packets, cannot be seen"
     );
     Ok(workers)
 }

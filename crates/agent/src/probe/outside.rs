@@ -21,6 +21,7 @@ use anyhow::{Context, Result, ensure};
 use super::counters::{Kind, Sample};
 use super::{ProbeContext, ProbeKind};
 use super::{machine, text, ticks_per_s};
+use crate::net::vhost;
 use crate::values::Definition;
 use crate::xen::{DRIVER_DOMAIN, account};
 
@@ -455,14 +456,10 @@ fn thread_ns(proc: &Path, pid: i32, tid: i32) -> Option<u64> {
 fn worker_threads(proc: &Path, pid: i32) -> Vec<u64> {
     let is_worker = |tid: &i32| {
         let name = text::read(proc.join(format!("{pid}/task/{tid}/comm")));
-        name.is_ok_and(|name| is_worker_name(name.trim_end()))
+        name.is_ok_and(|name| vhost::is_worker(name.trim_end()))
     };
     let workers = threads(proc, pid).into_iter().filter(is_worker);
     workers.filter_map(|tid| thread_ns(proc, pid, tid)).collect()
-}
-
-fn is_worker_name(name: &str) -> bool {
-    name.strip_prefix("vhost-").is_some_and(|pid| pid.parse::<u32>().is_ok())
 }
 
 fn threads(proc: &Path, pid: i32) -> Vec<i32> {

@@ -56,8 +56,9 @@ impl KeptFrom {
             rest.count() > 0,
             "the machine has no CPU beside CPU {cpu}, which is for what moves guests' packets"
         );
-        sched_setaffinity(None, &rest)
-            .with_context(|| format!("cannot be kept from CPU {cpu}, which moves packets"))?;
+        sched_setaffinity(None, &rest).with_context(|| {
+            format!("cannot be kept from CPU {cpu}, which is for what moves packets")
+        })?;
         Ok(KeptFrom { before })
     }
 }

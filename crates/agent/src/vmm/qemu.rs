@@ -38,6 +38,8 @@ use crate::process::cpus;
 
 /// Lines kept of QEMU's own messages.
 const MAX_ERROR_LINES: usize = 10;
+/// Until no thread of QEMU's is new.
+const LOOKS_FOR_THREADS: u32 = 8;
 
 /// A guest that was asked to end powers off in some 0.1 s; this is for a busy host.
 const POWER_OFF_LIMIT: Duration = Duration::from_millis(1500);
@@ -171,12 +173,25 @@ impl Vmm for Qemu {
 
     fn bind_own_threads(&mut self, cpu: u32) -> Result<Vec<i32>> {
         let vcpus = self.qmp.cpu_threads()?;
-        let mut own = cpus::threads(self.pid().as_raw_nonzero().get())?;
-        own.retain(|thread| !vcpus.contains(thread));
-        for &thread in &own {
-            cpus::bind(thread, &[cpu]).context("a thread of QEMU's")?;
+        let pid = self.pid().as_raw_nonzero().get();
+        let mut own = Vec::new();
+        // One that was not bound yet may have started another meanwhile.
+        for _ in 0..LOOKS_FOR_THREADS {
+            let mut others = cpus::threads(pid)?;
+            others.retain(|thread| !vcpus.contains(thread) && !own.contains(thread));
+            if others.is_empty() {
+                return Ok(own);
+            }
+            for &thread in &others {
+                let bound = cpus::bind(thread, &[cpu]);
+                // It may have ended: QEMU's workers do when they are idle.
+                if cpus::threads(pid)?.contains(&thread) {
+                    bound.context("a thread of QEMU's")?;
+                }
+            }
+            own.extend(others);
         }
-        Ok(own)
+        bail!("QEMU starts threads faster than they can be bound to a CPU")
     }
 
     fn save(&mut self, limit: Duration) -> Result<File> {

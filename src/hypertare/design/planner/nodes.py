@@ -40,24 +40,20 @@ def cpus_of(
 
 
 def cpus_under_test(study: Study, under: PcClass | None) -> int:
-    """How many CPUs of the machine a system under test has for itself: beside guests, as many as they."""
-    alone = under is None and not study.datapath_apart
-    return study.sut.cpus if alone else study.sut.virtual_cpus(has_driver=False)
+    """How many CPUs of the machine a system under test has for itself: on a host of guests, the guest's."""
+    return study.sut.cpus if under is None else study.sut.virtual_cpus(has_driver=False)
 
 
 def datapath_cpu(
     plot: WholePlot, cells: Mapping[str, Study], study: Study, on: MachineResources
 ) -> int | None:
     """The CPU of what moves the packets of the bench's guests: the one before the last, which are the
-    guests'; the peers have those before it. Where it is apart, nobody uses it on a machine without guests.
-    None where nothing asks for one, or there is none to spare.
+    guests'; the peers have those before it. None where nothing asks for one, or there is none to spare.
     """
-    paths = (datapath_of(cells[v.node], on) for v in plot.variants if has_own(v.kind, OF_DATAPATH))
-    under = host_of_guests(study, plot)
-    of_xen = under is not None and under.has_driver_domain
-    if "sidecore" not in paths and (of_xen or not study.datapath_apart):
+    paths = [datapath_of(cells[v.node], on) for v in plot.variants if has_own(v.kind, OF_DATAPATH)]
+    if "sidecore" not in paths and not (paths and study.sut.datapath_apart):
         return None
-    spare = on.cpus[: -cpus_under_test(study, under)]
+    spare = on.cpus[: -cpus_under_test(study, host_of_guests(study, plot))]
     return spare[-1] if len(spare) >= BESIDE_GUESTS else None
 
 

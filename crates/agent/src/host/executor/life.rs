@@ -185,7 +185,7 @@ impl<M: Machine> Executor<M> {
             weights: false,
             scheduler: None,
             driver: None,
-            datapath_cpu: self.datapath_cpu,
+            datapath_cpu: None,
         }
     }
 
