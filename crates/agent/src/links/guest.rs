@@ -191,12 +191,12 @@ impl GuestLink {
             let polls = self.moved_by == Some(plan::Datapath::Sidecore);
             return beside.filter(|_| polls).map_or(Ok(Vec::new()), cpus::of);
         };
-        let own = vmm.bind_own_threads(cpu)?;
+        vmm.bind_own_threads(cpu)?;
+        let process = vmm.pid().as_raw_nonzero().get();
         let movers = match self.moved_by {
-            Some(plan::Datapath::Vhost) => net::vhost::workers(vmm.pid().as_raw_nonzero().get())?,
-            Some(_) => beside.map_or(own, |process| vec![process]),
-            // A card of another model.
-            None => own,
+            Some(plan::Datapath::Vhost) => net::vhost::workers(process)?,
+            // QEMU itself, where nothing is beside it.
+            _ => vec![beside.unwrap_or(process)],
         };
         let mut on = BTreeSet::new();
         for thread in movers {

@@ -61,8 +61,8 @@ pub trait Vmm: Send {
     fn pin(&mut self, cpus: &[u32]) -> Result<()>;
 
     /// Binds the VMM's threads beside those of the virtual CPUs to a CPU of the machine, and what they
-    /// start later with them. Returns them.
-    fn bind_own_threads(&mut self, cpu: u32) -> Result<Vec<i32>>;
+    /// start later with them.
+    fn bind_own_threads(&mut self, cpu: u32) -> Result<()>;
 
     /// Saves the state of the guest, which goes on until that is done and stands still then.
     fn save(&mut self, limit: Duration) -> Result<File>;

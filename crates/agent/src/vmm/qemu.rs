@@ -171,16 +171,16 @@ impl Vmm for Qemu {
         Ok(())
     }
 
-    fn bind_own_threads(&mut self, cpu: u32) -> Result<Vec<i32>> {
+    fn bind_own_threads(&mut self, cpu: u32) -> Result<()> {
         let vcpus = self.qmp.cpu_threads()?;
         let pid = self.pid().as_raw_nonzero().get();
-        let mut own = Vec::new();
+        let mut seen = vcpus;
         // One that was not bound yet may have started another meanwhile.
         for _ in 0..LOOKS_FOR_THREADS {
             let mut others = cpus::threads(pid)?;
-            others.retain(|thread| !vcpus.contains(thread) && !own.contains(thread));
+            others.retain(|thread| !seen.contains(thread));
             if others.is_empty() {
-                return Ok(own);
+                return Ok(());
             }
             for &thread in &others {
                 let bound = cpus::bind(thread, &[cpu]);
@@ -189,7 +189,7 @@ impl Vmm for Qemu {
                     bound.context("a thread of QEMU's")?;
                 }
             }
-            own.extend(others);
+            seen.extend(others);
         }
         bail!("QEMU starts threads faster than they can be bound to a CPU")
     }
