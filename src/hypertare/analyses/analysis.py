@@ -1,7 +1,7 @@
-"""What an analysis is: its table of a study, and what it makes of a run's trials.
+"""The base class of analyses, and the types of their results. Pure.
 
-Each has one file beside this one, and nothing else names it: `registry.py` finds the files, the study has a
-table by its name, the summary and every report have what it found. Pure.
+Each analysis has one file beside this one. No other module names it: `registry.py` finds the file, a study
+asks for it by a table of its name, and the summary and every report show its result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Observed:
 
 @dataclass(frozen=True)
 class AnalysedRow:
-    """Of a platform in a cell: `what` the figures are of, and one under each column."""
+    """A row for one platform in one cell: `what` names what was measured, `figures` has one figure per
+    column.
+    """
 
     platform: str
     cell: Cell
@@ -69,12 +71,14 @@ class Analysis(ABC, Generic[S]):
     name: ClassVar[str]
     settings: ClassVar[type[Any]]
     asks_for_gaps: ClassVar[bool] = False
-    """Receivers note when each message came, which costs them time: only of studies that ask."""
+    """Whether receivers note the arrival of each message. That costs them time, so only an analysis asks
+    for it.
+    """
 
     @abstractmethod
     def problem(self, settings: S, workloads: Mapping[str, WorkloadSettings]) -> str | None:
-        """What it asks for and these workloads have not."""
+        """Returns why these workloads lack something that the settings ask for, or None."""
 
     @abstractmethod
     def analyse(self, settings: S, observed: Sequence[Observed]) -> Analysed:
-        """What it finds in a run."""
+        """Makes the table of this analysis from what the trials of a run measured."""

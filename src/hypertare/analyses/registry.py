@@ -25,12 +25,14 @@ def _found() -> Iterator[Analysis[Any]]:
 
 
 KINDS: dict[str, Analysis[Any]] = {kind.name: kind for kind in _found()}
-"""By the name of their table in a study."""
+"""All analyses, by the name of their table in a study."""
 
 if TYPE_CHECKING:
 
     class AnalysisTables(Settings):
-        """A study's tables of analyses, by their names: none where it has not that table."""
+        """The tables of a study that ask for analyses: a field for each analysis, None where the table is
+        absent.
+        """
 
 else:
     AnalysisTables = create_model(

@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, units, words, paths, other programs, this host's files."""
+"""The foundations of all other packages: errors, units, words, paths, other programs, this host's files."""

@@ -1,7 +1,8 @@
-"""Things that are only known by trying, each in a process of its own.
+"""Tries features of this host: namespaces, a TAP device, an overlay, hardware counters.
 
-Run as a script, with the standard library alone: `attempts.py NAME`. Exit status 0 and a line on
-standard output when it works; otherwise 1 and the reason on standard error.
+This file runs as a script in a process of its own and uses the standard library alone: `attempts.py NAME`.
+It exits with 0 and prints a line when the attempt works; otherwise it exits with 1 and prints the reason on
+standard error.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 5, 1 << 6
 
 
 def nothing() -> str:
-    """The namespaces themselves are the attempt."""
+    """Does nothing: the attempt has worked once the caller has started this script inside namespaces."""
     return "namespaces"
 
 

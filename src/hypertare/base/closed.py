@@ -1,4 +1,4 @@
-"""What all models have in common, of studies, plans, runs and summaries."""
+"""The base class of all pydantic models: of studies, plans, runs and summaries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from pydantic import BaseModel, ConfigDict
 
-# Else pydantic asks every package that is installed whether it has a plugin for it, in each start. Where
-# it looks for them is its own affair: if it is elsewhere, a start takes 10 ms longer.
+# Without this, pydantic searches all installed packages for plugins at each start. The name is private to
+# pydantic: if it moves to another module, a start takes 10 ms longer.
 with suppress(ImportError):
     from pydantic.plugin import _loader
 
@@ -15,6 +15,6 @@ with suppress(ImportError):
 
 
 class Closed(BaseModel):
-    """Unknown fields are refused, and none changes. What is not used is not built."""
+    """A model that refuses unknown fields and never changes. Its validator is built at its first use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)

@@ -52,17 +52,17 @@ class UndecidedError(HypertareError):
 
 
 class DiffersError(HypertareError):
-    """What is to repeat exactly did not."""
+    """A result that must repeat exactly differs from the earlier one."""
 
     status = 5
 
 
 _NO_MEMORY = ("failed to map segment", "can't start new thread", "cannot allocate memory")
-"""As the dynamic linker, Python's threads and the C library say it, in errors of no kind of their own."""
+"""Words by which the dynamic linker, Python's threads and the C library report a lack of memory."""
 
 
 def short_of_memory(error: BaseException | None) -> bool:
-    """Whether memory had run out, which anything may meet anywhere."""
+    """Whether the error, or one that led to it, reports a lack of memory."""
     while error is not None:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True

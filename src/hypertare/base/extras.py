@@ -11,9 +11,11 @@ _MODULES = {"cluster": ("distributed",), "tune": ("optuna", "pyDOE3")}
 
 
 def check_extra(name: str, wanted_by: str) -> None:
-    """Args:
-        name: of the extra.
-        wanted_by: what of the command line needs it.
+    """Checks that the libraries of an extra are installed.
+
+    Args:
+        name: the name of the extra.
+        wanted_by: the verb or option that needs it.
 
     Raises:
         InputError: one of its libraries is not installed.

@@ -17,7 +17,7 @@ _PLAIN_DIGITS = 3
 
 
 def scale(value: float, unit: str) -> tuple[float, str]:
-    """By what to divide so that `value` reads well, and the unit that it then has.
+    """The divisor with which `value` reads well, and the unit of the quotient.
 
     Shares become per cent, time goes down to nanoseconds, rates and sizes up by
     thousands; counts stay as they are.
@@ -43,8 +43,8 @@ def scale(value: float, unit: str) -> tuple[float, str]:
 def axis_scale(
     drawn: Iterable[float], unit: str, *, logarithmic: bool = False
 ) -> tuple[float, str]:
-    """As `scale`, for an axis along which all of `drawn` stand: that its far end reads well, and of a
-    logarithmic one its middle.
+    """As `scale`, for an axis that shows all of `drawn`. The divisor suits the largest value; on a
+    logarithmic axis it suits the middle.
 
     >>> axis_scale([0.049, 310.0], "s")
     (1.0, 's')

@@ -1,4 +1,4 @@
-"""All that a check may look at or try, so that a test can put something else in its place."""
+"""Access of checks to this host: its files, commands and attempts. Tests replace it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ran:
 
     @property
     def said(self) -> str:
-        """The last line of its complaint."""
+        """The last line of standard error, or of standard output if that is empty."""
         lines = (self.err or self.out).strip().splitlines()
         return lines[-1].strip() if lines else "no message"
 
@@ -95,13 +95,13 @@ class Host:
         return {path: text for path, text in texts if text is not None}
 
     def attempt(self, what: str, *, inside: bool) -> Ran:
-        """Runs one of `attempts.py`, `inside` fresh namespaces such as a bench's."""
+        """Runs the attempt `what` of `attempts.py`; with `inside`, in new namespaces like a bench's."""
         python = (sys.executable, "-I", "-S", str(_ATTEMPTS), what)
         return self.run((*(_NAMESPACES if inside else ()), *python), 10.0)
 
     @cached_property
     def memory(self) -> dict[str, int]:
-        """/proc/meminfo; sizes in bytes."""
+        """The values of /proc/meminfo by name; sizes in bytes."""
         found: dict[str, int] = {}
         for line in (self.read("/proc/meminfo") or "").splitlines():
             name, _, value = line.partition(":")
@@ -112,7 +112,7 @@ class Host:
 
     @cached_property
     def cpu_use(self) -> CpuUse | None:
-        """Taken over one second, once."""
+        """The use of the CPUs, measured over one second at the first access; None if it cannot be read."""
         before, each_before = self._ticks(), self._process_ticks()
         self.sleep(1.0)
         after, each_after = self._ticks(), self._process_ticks()

@@ -19,16 +19,16 @@ from typing import NoReturn
 _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _finishing: str | None = None
-"""What an interrupt lets end, in words."""
+"""The name of the work that `finishing` protects, None outside of it."""
 _asked = False
-"""Whether one came meanwhile."""
+"""Whether Ctrl-C came within `finishing`."""
 
 
 _keeps = False
 
 
 def keep() -> None:
-    """From now on there is a run whose trials an interrupt leaves."""
+    """Notes that a run's file exists, so that the message of an interrupt reports its trials as kept."""
     global _keeps
     _keeps = True
 
@@ -57,14 +57,16 @@ def listen() -> None:
 
 
 def heard() -> None:
-    """Whoever ends the run because of an interrupt says so."""
+    """Stops the repetition of the interrupt. The code that ends the run because of it calls this."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @contextmanager
 def finishing(what: str) -> Iterator[None]:
-    """While in it, the first Ctrl-C is answered at once and heard at its end, so that what was begun is
-    kept; a second one, or SIGTERM, drops it. Not for what is in such a context already.
+    """Delays the first Ctrl-C until the end of the context, so that the work in it is finished and kept.
+
+    The first Ctrl-C prints a message at once. A second one, or SIGTERM, drops the work.
+    Contexts do not nest.
 
     Args:
         what: what is being finished: `this trial`.
@@ -83,8 +85,10 @@ def finishing(what: str) -> Iterator[None]:
 
 
 def over() -> None:
-    """All is said, and only the process has to end. Python gives its signals back on its way out, but
-    for those that are ignored: a second Ctrl-C, or an alarm, would kill it with no exit status.
+    """Ignores both signals for the rest of the process.
+
+    Python restores the default handlers on its way out, except for signals that are ignored. So without
+    this a second Ctrl-C would kill the process before its exit status is set.
     """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)

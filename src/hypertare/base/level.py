@@ -11,7 +11,7 @@ Cell = dict[str, Level]
 
 
 def key(cell: Mapping[str, Level]) -> frozenset[tuple[str, str, Level]]:
-    """What distinguishes cells, whatever the order of factors; `True` and 1 are two levels."""
+    """Returns a key that is equal for equal cells, whatever the order of factors; `True` and 1 differ."""
     return frozenset((factor, type(level).__name__, level) for factor, level in cell.items())
 
 

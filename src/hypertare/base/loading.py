@@ -23,7 +23,7 @@ def later(*modules: str) -> None:
 
 
 def begin() -> None:
-    """Loads what was named, beside whatever comes next, until `wait`."""
+    """Starts a thread that loads the modules that `later` has named; `wait` waits for it."""
     if not _later:
         return
     thread = threading.Thread(target=_load_beside, args=(_taken(),), name="loading", daemon=True)
@@ -32,14 +32,14 @@ def begin() -> None:
 
 
 def wait() -> None:
-    """Returns when all that was named is there."""
+    """Waits until all modules that `later` has named are loaded."""
     while _loading:
         _loading.pop().join()
     _load(_taken())
 
 
 def _taken() -> tuple[str, ...]:
-    """What is left to load is loaded once, by whoever has taken it."""
+    """Returns the modules that wait to be loaded and clears the list, so that each is loaded once."""
     taken = tuple(_later)
     _later.clear()
     return taken

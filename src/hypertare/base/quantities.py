@@ -39,13 +39,13 @@ Working = Annotated[Duration, between(1e-3, MOST_S, "1 ms to 86400 s (a day)")]
 Waiting = Annotated[Duration, between(0, MOST_S, "0 to 86400 s (a day)")]
 Limit = Annotated[Duration, between(0.1, 2_592_000, "100 ms to 2592000 s (30 days)")]
 Memory = Annotated[Size, between(16 << 20, 1 << 46, "16M to 64T")]
-"""Of a machine. No kernel starts with less."""
+"""Bytes of a machine's memory. No kernel starts with less than the lower limit."""
 Dscp = Annotated[int, Field(ge=0, le=63)]
 """A mark in the header of an IP packet, the differentiated services code point (RFC 2474)."""
 
 
 _CPU_RANGE = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
-"""Of a list of CPUs, as the kernel and taskset(1) read it."""
+"""One part of a list of CPUs, as the kernel and taskset(1) read it: `3` or `1-3`."""
 
 
 def parse_cpus(given: object) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def cpus_text(cpus: tuple[int, ...]) -> str:
 
 
 def _as_level(given: object) -> object:
-    """A level is one value: a list of CPUs is its text, in cells, tables and commands."""
+    """Turns a list of CPUs into its text: in cells, tables and commands a level is a single value."""
     if isinstance(given, list | tuple) and given and all(map(_is_cpu, given)):
         return cpus_text(tuple(given))
     return given

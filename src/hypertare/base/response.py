@@ -10,10 +10,10 @@ Better = Literal["higher", "lower"]
 OfGuests = Literal["sum", "mean", "most"]
 
 Found = dict[str, float | None]
-"""Values by response; none where it could not be had."""
+"""Values by the name of their response; None where a value could not be had."""
 
 Values = dict[str, float]
-"""Those that could be had."""
+"""Values by the name of their response, without those that could not be had."""
 
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
@@ -38,16 +38,16 @@ class Response:
 
     @property
     def is_index(self) -> bool:
-        """Whether it lies between 0 and 1 by its definition, and so does what is known of it."""
+        """Whether the quantity, and so each end of its interval, lies between 0 and 1 by definition."""
         return self.unit.startswith("index")
 
 
 def whole(parts: Sequence[float | None]) -> float | None:
-    """The sum; none where a part is not known, for the rest would pass for the whole."""
+    """Returns the sum, or None if a part is not known: the sum of the others would pass for the whole."""
     found = [part for part in parts if part is not None]
     return sum(found) if len(found) == len(parts) else None
 
 
 def known(values: Mapping[str, float | None]) -> dict[str, float]:
-    """Those that could be had."""
+    """Returns the values without those that are None."""
     return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What all tables of a study have in common."""
+"""The base class of all tables of a study."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from hypertare.base.closed import Closed
 
 
 class Settings(Closed):
-    """A table, or what stands in one."""
+    """A table of a study file, or a table within one."""

@@ -74,7 +74,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def is_text(given: str) -> bool:
-    """Whether it is UTF-8: what the system gave as other bytes, Python holds as surrogates."""
+    """Whether the text can be encoded as UTF-8. Python holds other bytes from the system as surrogates."""
     try:
         given.encode()
     except UnicodeEncodeError:

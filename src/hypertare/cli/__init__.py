@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def _refuse_bytes(words: list[str]) -> None:
-    """Runs, plans and records are text."""
+    """Raises InputError for an argument that is not UTF-8: runs, plans and records hold UTF-8 text."""
     from hypertare.base.words import is_text
 
     strange = next((word for word in words if not is_text(word)), None)
@@ -127,11 +127,11 @@ def _refuse_bytes(words: list[str]) -> None:
 
 
 _LEAST_ROOM = 1 << 30
-"""Bytes of addresses: libraries of statistics map half of it, the agent's processes less each."""
+"""Bytes of addresses that hypertare needs: libraries of statistics map half, an agent process less."""
 
 
 def _refuse_little_room(words: list[str]) -> None:
-    """Where memory may not be mapped, libraries end in tracebacks and processes by signals."""
+    """Raises MachineError if the limit of addresses is below `_LEAST_ROOM`: libraries would fail in it."""
     import resource
 
     room, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -165,8 +165,10 @@ def _by_interrupt(end: BaseException) -> bool:
 
 
 def _interrupted() -> NoReturn:
-    """At once: what Python and its libraries do on their way out may meet the interrupt again, when
-    nobody is left to take it, and the process would end by the signal.
+    """Ends the process at once with status 130.
+
+    The usual way out runs code of Python and its libraries. The interrupt may come again in that code,
+    where no handler is left, and the signal would end the process.
     """
     measures = len(sys.argv) > 1 and sys.argv[1] in ("run", "weigh", "tune")
     if interrupt.is_kept():
@@ -190,7 +192,7 @@ def _fail(error: HypertareError) -> NoReturn:
 
 
 def _say(text: str) -> None:
-    """Wrapped between words where a person reads it; as it is for programs."""
+    """Prints on standard error: wrapped between words on a terminal, unchanged otherwise."""
     if sys.stderr.isatty():
         import shutil
         import textwrap
@@ -206,7 +208,7 @@ def _say(text: str) -> None:
 
 
 def _defect(error: Exception) -> NoReturn:
-    """What nobody thought of: a sentence too, and what a report of it needs, in a file."""
+    """Reports an unexpected error, names a file with its traceback, and ends the process."""
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     _say(f"hypertare: a defect of hypertare itself: {what}")
     _say(f"  What was measured before is kept. Please report it with {_trace(error)}.")
@@ -214,7 +216,9 @@ def _defect(error: Exception) -> NoReturn:
 
 
 def _trace(error: Exception) -> str:
-    """The file's name; where none can be written, what would stand there."""
+    """Writes the traceback to a file and returns its name; returns the text itself if no file can be
+    written.
+    """
     import tempfile
     import traceback
 

@@ -81,10 +81,10 @@ def study_file(
 
 
 def input_of(asked: Path | None) -> str | None:
-    """What is read by each run: the file that was named, else the one that standard input is.
+    """Returns the file that each run reads: `asked`, or the file behind standard input, or None.
 
-    A pipe can be read once, so it is no input; that something waits in it is said. Nothing is taken from
-    it: it may be the list that a shell's loop reads.
+    A pipe can be read only once, so it is no input; if data waits in it, a message reports that. The data
+    stays in the pipe, for it may be the list that a shell's loop reads.
     """
     import fcntl
     import os
@@ -115,7 +115,7 @@ def input_of(asked: Path | None) -> str | None:
 def value_of(
     find: str | None, path: str | None, name: str | None, unit: str, higher_is_better: bool
 ) -> dict[str, object] | None:
-    """The figure of the command's own, as a study has it."""
+    """Returns the `value` table of the study for the figure that the command prints; None without one."""
     from hypertare.base.errors import InputError
 
     if find is None and path is None:

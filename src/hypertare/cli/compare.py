@@ -92,8 +92,10 @@ def compare(
 
 
 def refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> None:
-    """Raises:
-    InputError: an option names what the run has not.
+    """Checks that the run has all names that an option gives.
+
+    Raises:
+        InputError: the run lacks one of them.
     """
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean

@@ -97,7 +97,9 @@ def _of_same_work(last: Path, meta: Meta) -> tuple[list[Past], list[str]]:
 
 
 def _summary(folder: Path) -> Summary:
-    """As it was written at the run's end, where this version reads it: a hundred runs are soon read."""
+    """Reads the summary from `summary.json`, which is quick for a hundred runs; else makes it from the
+    run's file.
+    """
     from pydantic import ValidationError
 
     from hypertare.findings.summarise import read

@@ -133,7 +133,7 @@ def programs(
 
 
 def _write_work(place: Path) -> None:
-    """The same bytes as on an emulated machine, for the same study on this host."""
+    """Writes the files that the program sets work on, with the same bytes as on an emulated machine."""
     from rich.console import Console
 
     from hypertare.base.errors import InputError, writing

@@ -14,7 +14,7 @@ def is_stdout(target: Path | None) -> bool:
 
 
 def check(**targets: Path | None) -> None:
-    """Whether these can be written, before hours of work. By the names of their options.
+    """Checks, before hours of work, that the targets can be written. Their keywords are the options' names.
 
     Raises:
         InputError: one of them cannot, or several are to be the standard output.
@@ -45,11 +45,10 @@ def _check_file(target: Path) -> None:
 
 
 def put(text: str, target: Path) -> None:
-    """Writes a result that stands nowhere else: where its file cannot be written after all, to the
-    standard output.
+    """Writes a result of which no other copy exists; if its file cannot be written, prints it instead.
 
     Raises:
-        MachineError: that is where it stands now.
+        MachineError: the file could not be written, and the result is on the standard output.
     """
     from hypertare.base.errors import MachineError
 

@@ -61,7 +61,7 @@ class Watch:
         self._bar.show(f"{what} {levels}".strip())
 
     def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None:
-        """Of emulated machines: how many of those that are asked for have ended."""
+        """Shows how many of the requested boots of emulated machines have ended."""
         left = _at_most(remaining_s)
         text = f"{done} of {of} boots, {at_once} at a time"
         if self._bar is not None:
@@ -95,7 +95,7 @@ class Watch:
         return time.monotonic() - self._began
 
     def _look(self, finished: FinishedTrial) -> None:
-        """What is found so far. Libraries for it are there by now: the stop rule has loaded them."""
+        """Updates the cost found so far. The stop rule has already loaded the libraries that this needs."""
         from hypertare.findings.so_far import SoFar
         from hypertare.study import BASELINE
 
@@ -123,7 +123,7 @@ class Watch:
 
 
 class _Bar:
-    """What a terminal shows. Its library takes as long to load as it takes to make a bench."""
+    """The progress bar on a terminal. Its library takes as long to load as a bench takes to make."""
 
     def __init__(self) -> None:
         from rich.console import Console

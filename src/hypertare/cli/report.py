@@ -173,7 +173,7 @@ def _show_tuning_over(run: Path, html: Path | None) -> bool:
 
 
 def _levels(option: str, asked: Sequence[str]) -> dict[str, str]:
-    """By factor, the level that an option names, as a study has it.
+    """Returns the levels that an option names, by factor, in the words of the study.
 
     Raises:
         InputError: one is not given as FACTOR=LEVEL.
@@ -195,7 +195,7 @@ def load(
     """Reads everything that a report of a run shows.
 
     Args:
-        summary: of who has just summed the run up.
+        summary: the run's summary, from a caller that has just made it.
         references: see `hypertare.findings.summarise.summarise`.
     """
     from hypertare.findings.summarise import measured, summarise
@@ -209,7 +209,7 @@ def load(
 
 @contextmanager
 def drawing(folder: Path) -> Iterator[Path]:
-    """Where the page of a run directory goes; it is drawn after the verdict, which a reader waits for."""
+    """Gives the path of a run's page and shows a status meanwhile. The page comes after the verdict."""
     from rich.console import Console
 
     with Console(stderr=True).status("writing the report"):

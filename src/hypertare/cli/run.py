@@ -27,7 +27,7 @@ from hypertare.cli.options import (
 
 _MIN_TRIALS = 5
 _SPARE = 1.5
-"""Over what the warm-ups took."""
+"""Factor by which the suggested time limit exceeds the time of the trials seen so far."""
 
 if TYPE_CHECKING:
     from hypertare.base.errors import HypertareError
@@ -149,7 +149,7 @@ def _with_addresses(given: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def say(text: str) -> None:
-    """What a person should know of a run's resources."""
+    """Prints a notice about a run's resources on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -198,7 +198,11 @@ def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[S
 
 
 def refuse_changes(changes: Mapping[str, object]) -> None:
-    """What was measured under other settings must not be mixed with what is still to come."""
+    """Refuses options that would change a resumed run: all of its trials must have the same settings.
+
+    Raises:
+        InputError: one of the options is given.
+    """
     from hypertare.base.errors import InputError
 
     for option, given in changes.items():
@@ -281,7 +285,7 @@ def _require_results(found: Report, folder: Path, *, is_shown: bool) -> None:
 
 
 def _too_short(found: Report, missing: Sequence[str]) -> HypertareError:
-    """Nothing failed: the time limit went for what comes before the first measured trial."""
+    """Returns the error for a run whose time limit ended before its first measured trial."""
     from hypertare.base.errors import HypertareError
 
     summary, design = found.summary, found.meta.settings.get("design", {})

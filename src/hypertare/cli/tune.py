@@ -274,7 +274,7 @@ def tune(
 
 
 _OF_COMMAND: dict[str, object] = {"budget": "10m", "platform": "guest"}
-"""How long a command takes is not known, so its tuning has a time."""
+"""Settings of a command's tuning. The budget is a time because the length of a trial is not known."""
 
 
 def _of_command(

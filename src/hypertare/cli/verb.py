@@ -1,4 +1,4 @@
-"""What all verbs have in common."""
+"""The base class of all verbs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ AS_IT_IS = "hypertare.as_it_is"
 
 
 class Verb(TyperCommand):
-    """A command whose options and arguments are not empty where they are given. Left to themselves, an
-    empty path would be this directory, and an empty list of words the default.
+    """A command that refuses empty options and arguments.
+
+    Otherwise an empty path would mean this directory, and an empty list of words would mean the default.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -366,7 +366,9 @@ def weigh(
 
 
 def _datapaths(text: str | None) -> list[str]:
-    """Those that are asked for, without the one of several that this host lacks, which is said."""
+    """Returns the datapaths that `text` names. Drops `vhost` from several, with a message, if this host
+    lacks it.
+    """
     words = _words(text or "")
     if len(words) < 2 or "vhost" not in words:
         return words
@@ -391,7 +393,7 @@ def _datapaths(text: str | None) -> list[str]:
 
 
 def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
-    """A command alone has no network in a guest."""
+    """Refuses `--datapath` without `--peer`: such a command has no network in a guest."""
     from hypertare.base.errors import InputError
 
     if datapath is not None and peer is None:
@@ -468,11 +470,14 @@ def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str
 
 
 _OF_COST = "20%"
-"""What suffices where nobody asked for more: whether a guest takes 25 times as long, or 22 or 28, is no
-other answer."""
+"""The default of `design.of_cost`: a guest that takes 25 times as long and one that takes 22 or 28 times
+give the same answer.
+"""
 
 _OF_NOISE = "100%"
-"""Neither is one that only averages this machine's noise away: who wants that says how far."""
+"""The default of `design.of_noise`. More trials would only average this machine's noise away; a user who
+wants that gives a precision.
+"""
 
 
 def _precision(asked: str | None) -> dict[str, object]:
@@ -487,11 +492,11 @@ _QUICK: dict[str, object] = {
     "min_boots": 1,
     "blocks_per_boot": 30,
 }
-"""No guest boots twice: how much boots differ is not known then, and the report says so."""
+"""Settings of `--quick`. No guest boots twice, so the report states that the spread of boots is unknown."""
 
 
 def _quick(context: typer.Context) -> dict[str, object]:
-    """The short form, but for what the command line itself says."""
+    """Returns the settings of `--quick`, without those that the command line gives itself."""
 
     def is_said(name: str) -> bool:
         source = context.get_parameter_source(name)
@@ -501,7 +506,7 @@ def _quick(context: typer.Context) -> dict[str, object]:
 
 
 IN_MEMORY = "memory"
-"""In place of a directory for `--disk`."""
+"""The word for `--disk` that stands for a disk in memory."""
 
 _OPTIONS = {
     "disk_directory": "disk",
@@ -513,7 +518,7 @@ _OPTIONS = {
     "value.name": "value-name",
     "value.unit": "value-unit",
 }
-"""Settings whose option is called otherwise."""
+"""The options, by setting, whose names differ from those of their settings."""
 
 
 def _as_options(text: str) -> str:
@@ -550,7 +555,14 @@ def _words(text: str) -> list[str]:
 
 
 def _platforms(text: str | None, image: str | None, network: str, given: bool) -> list[str]:
-    """Of those that see this host's files; where none are named, all that can have what was asked for."""
+    """Returns the platforms that `--on` names, of those that may be weighed here.
+
+    Without `--on` it returns all platforms that can have the image and the network asked for; with given
+    machines, those alone.
+
+    Raises:
+        InputError: a platform is not allowed here.
+    """
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
     from hypertare.platforms.registry import KINDS

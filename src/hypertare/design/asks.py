@@ -12,7 +12,8 @@ from hypertare.base.level import Cell, Level
 class Ask:
     """A setting to be measured: `levels` is put into the study, `cell` names it in the journal.
 
-    Where a seed moves what chance moves elsewhere it follows from `replicate`, else from the block.
+    On a machine that draws chance from a seed, the seed follows from `replicate`, or from the block if
+    `replicate` is None.
     """
 
     levels: Mapping[str, Level | None]

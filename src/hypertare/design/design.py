@@ -37,9 +37,10 @@ MAX_GUESTS = 4
 
 @dataclass(frozen=True)
 class Variant:
-    """A platform with the levels that only it has; its nodes' name and place on the bench.
+    """A platform with the levels that only it has.
 
-    `guests` of them stand there; the baseline's one node does the work of all.
+    `node` names its nodes, `index` is its place on the bench, and `guests` is the number of its nodes. The
+    baseline has a single node, which does the work of all.
     """
 
     platform: str
@@ -61,7 +62,7 @@ class Variant:
 
 
 def numbered(name: str, count: int) -> tuple[str, ...]:
-    """A node's name where there are so many of it."""
+    """Returns the names of `count` nodes: `name` itself for one, else `name-1`, `name-2` and so on."""
     if count == 1:
         return (name,)
     return tuple(f"{name}-{number}" for number in range(1, count + 1))
@@ -106,7 +107,7 @@ class Design:
 
     @property
     def platforms(self) -> dict[str, str]:
-        """By the names of the nodes under test."""
+        """The platform of each node under test, by the node's name."""
         variants = (variant for plot in self.plots for variant in plot.variants)
         return {node: variant.platform for variant in variants for node in variant.nodes}
 
@@ -126,8 +127,9 @@ class Design:
     def block(
         self, plot: WholePlot, cell: EasyCell, block: int, boot: int, *order: int
     ) -> Iterator[PlannedTrial]:
-        """One trial of every variant, in random order: that of this block, unless `order` says of what.
-        Ids are given by the caller (0 here).
+        """Yields one trial of every variant in random order. All trials have the id 0; the caller sets it.
+
+        The order follows from the seed and from `order`, or from the number of the block without `order`.
         """
         for index in self._shuffled(range(len(plot.variants)), "variants", *(order or (block,))):
             yield self.trial(plot, plot.variants[index], cell, block, boot)
@@ -173,7 +175,9 @@ def make(study: Study, seed: int) -> Design:
 
 
 def name_nodes(variants: Sequence[Variant], guests: int) -> Iterator[Variant]:
-    """Variants with their places on a bench of so many guests each."""
+    """Yields the variants with the name of their nodes, their place on the bench and their number of
+    guests.
+    """
     for index, variant in enumerate(variants):
         node = "host" if variant.kind.is_baseline else f"{variant.platform}{index}"
         yield Variant(variant.platform, variant.levels, node, index, guests)

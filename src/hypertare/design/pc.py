@@ -15,11 +15,11 @@ from hypertare.stats.line_rate import on_wire
 from hypertare.study import Study
 
 _OF_A_SWITCH = ("bridge", "veth")
-"""What peers beyond a line stand behind."""
+"""Kernel modules of the bridge behind which the peers at the far end of a line stand."""
 
 
 def classes(study: Study) -> list[PcClass]:
-    """Those that a study's platforms need."""
+    """Returns the classes of PC that a study's platforms need, each once."""
     return list(dict.fromkeys(platform.pc for platform in study.platforms))
 
 
@@ -99,7 +99,7 @@ class Pc:
 
 
 def walk_options(processor: str, cache_share: float, walk_cost: float) -> list[str]:
-    """Of page walks that take the time that they have on a processor, as JSON."""
+    """Returns the emulator's options that give page walks the time of a processor, given as JSON."""
     return [f"--walks={processor}", f"--cache-share={cache_share}", f"--walk-cost={walk_cost}"]
 
 
@@ -152,11 +152,13 @@ def make(
 
 BURST_S = 2e-3
 MOST_FRAMES = 8
-"""Of a burst: what a NIC that moderates its interrupts would report to its machine at once."""
+"""Most frames of a burst: as many as a NIC that moderates its interrupts reports at once."""
 
 
 def _line(study: Study) -> LinePace | None:
-    """Every frame takes the time of a full one."""
+    """Returns the pace of the line's NICs, at which every frame takes the time of a full one; None without
+    a line.
+    """
     rate = study.bench.line_rate
     if rate is None:
         return None
@@ -201,8 +203,11 @@ def _needed(platform: Platform, study: Study, programs: int) -> int:
 
 
 def _guest_memory(platform: Platform, study: Study) -> int:
-    """Bytes of a guest, with its peers where those are guests too, and with what is like it beside it: all
-    of that, for such a machine is made as large as it has to be."""
+    """Bytes of a guest, of its peers if they are guests too, and of the nodes that a workload makes like
+    it.
+
+    The overhead of each is included. An emulated machine is made large enough for all of them.
+    """
     peers = 0
     if platform.has_guests_as_peers and study.bench.peers_are_guests:
         peers = 2 if study.routed else 1
@@ -210,7 +215,7 @@ def _guest_memory(platform: Platform, study: Study) -> int:
 
 
 def guests_memory(study: Study, count: int) -> int:
-    """Bytes that so many guests take of what a host has for them."""
+    """Bytes of memory that `count` guests, with the nodes beside them, take of their host."""
     for platform in study.platforms:
         if platform.under_hypervisor:
             return count * _guest_memory(platform, study)

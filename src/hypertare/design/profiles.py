@@ -1,4 +1,4 @@
-"""What an initramfs is for, and so what it holds beside the agent."""
+"""Profiles of an initramfs: its purpose, and its contents beside the agent."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ Vmm = Literal["xen", "qemu"]
 
 @dataclass(frozen=True)
 class Profile:
-    """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
+    """The contents of an initramfs and the machine that boots from it.
 
-    `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
-    those that a command finds there. A machine that runs guests of its own holds its `vmm`, and what
-    they boot from, whose initramfs is of the profile `guests`. With `paravirtual` the kernel is one
-    that boots quickly as a PV guest of Xen.
+    `required` modules must exist in the kernel; of the `wanted` ones the initramfs holds those that exist.
+    `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are the
+    programs that a command finds there. A machine with guests of its own holds its `vmm` and their kernel
+    and initramfs, which is of the profile `guests`. With `paravirtual` the kernel is changed so that it
+    boots quickly as a PV guest of Xen.
     """
 
     name: str

@@ -40,12 +40,12 @@ class Network:
 
     @property
     def index(self) -> int:
-        """Of the side: 0 or 1."""
+        """The number of the side: 0 or 1."""
         return SIDES.index(self.side)
 
     @property
     def rank(self) -> int:
-        """Of the link among all of the bench."""
+        """The number of this side's link among the links of all routers, from 0."""
         return 2 * (self.router - 1) + self.index
 
     @property
@@ -119,9 +119,10 @@ def shared_links(side: Network) -> tuple[str, str]:
 
 
 def on_shared_lines(node: plan.Node, count: int) -> plan.Node:
-    """The same node of so many routers, where each side's links are one for all of them.
+    """Returns the node for a bench on which one line per side joins all `count` routers.
 
-    What is one interface a link on the baseline's node becomes one with the addresses of all.
+    The baseline's node, which has an interface for each router, then has one per side with all their
+    addresses.
     """
     near = {side.link: shared_links(side)[0] for side in all_sides(count)}
     ends = {side.end: shared_links(side)[1] for side in all_sides(count)}
@@ -142,7 +143,7 @@ def on_shared_lines(node: plan.Node, count: int) -> plan.Node:
 
 
 def core_interface(router: int, way: int = 0, nic: Nic | None = None) -> plan.Interface:
-    """A router's interface on that link, its third."""
+    """Returns a router's third interface, on the link `core` between routers."""
     addresses = [f"10.{78 + way}.255.{router}/24", f"fd78:{way:x}:0:c::{router:x}/64"]
     return _interface(core(way), nic or Nic("eth2"), addresses)
 
@@ -160,7 +161,7 @@ def speaking_ospf(router: plan.Node, core: plan.Interface, argv: Sequence[str]) 
 
 
 def links(count: int) -> tuple[plan.Link, ...]:
-    """Bridges, two a router."""
+    """Returns the links of `count` routers: two bridges for each."""
     return tuple(plan.Link(name=side.link) for side in all_sides(count))
 
 

@@ -1,1 +1,1 @@
-"""Runs trials: blocks that somebody asks for, on a machine, written down as they end."""
+"""Runs blocks of trials on a machine and writes each trial down when it ends."""

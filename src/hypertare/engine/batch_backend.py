@@ -29,7 +29,7 @@ class BatchBackend:
     """Measures asked blocks in boots of one trial each."""
 
     retakes = True
-    """With the seed that it had."""
+    """An interrupted block is measured again, with the same seed."""
 
     def __init__(self, asking: Asking, machine: BatchMachine) -> None:
         self.asking = asking
@@ -37,10 +37,10 @@ class BatchBackend:
         self._warmup = asking.warmup
 
     def renew(self) -> None:
-        """Every trial has a boot of its own anyway."""
+        """Does nothing: every trial has a boot of its own."""
 
     def close(self) -> None:
-        """No boot outlives its block."""
+        """Does nothing: no boot outlives its block."""
 
     def measure(
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
@@ -62,7 +62,7 @@ class BatchBackend:
         return [[one for one in block if one is not None] for block in answers]
 
     def _boot_of(self, ask: Ask, block: int, kind: Kind, key: tuple[int, int]) -> Batch:
-        """Warm-ups where there are any, then the one trial."""
+        """Makes the boot of one asked trial, with its warm-ups before it."""
         asking, boot = self.asking, self.asking.numbers.new_boot()
         plot, variant = self._plot(ask)
         warmups: list[Kind] = ["warmup"] * self._warmup
@@ -81,7 +81,7 @@ class BatchBackend:
         return WholePlot(hard, variants), variants[-1]
 
     def _take_in(self, batch: Batch, output: Output) -> FinishedTrial:
-        """The asked trial, which is the boot's last."""
+        """Records the trials of a boot and returns the asked one, which is the last."""
         for place, finished in self.boots.take_in(batch, output):
             self.asking.recorder.observer.begin(place.planned)
             self.asking.answer(finished)

@@ -35,7 +35,7 @@ class Machine(Protocol):
 
 @dataclass(frozen=True)
 class NotMade:
-    """Why a bench could not be had; `node` is to blame, where one is."""
+    """The reason why a bench could not be made; `node` is the node that failed, None if none did."""
 
     error: str
     node: str | None
@@ -58,10 +58,11 @@ def _watching(machine: Machine, recorder: TrialRecorder) -> BackgroundLoad:
 
 
 class Benches:
-    """Makes benches and runs trials on the one that stands: `plot`, absent where none does.
+    """Makes benches and runs trials on the bench that stands.
 
-    `lost`: the last trial lost one of its nodes, or one end did not answer the other, so that the bench is
-    of no more use: a guest's network has been seen to stand still for good while the guest went on.
+    `plot` is the plot of that bench, None if no bench stands. `lost` states that the bench must be made
+    anew: in the last trial a node was lost, or one end did not answer the other. A guest's network may stop
+    for good while the guest itself goes on.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Benches:
 
     @property
     def machine(self) -> Machine:
-        """That of the host at work."""
+        """The machine of the host that is in use."""
         return self._site.machine
 
     @property
@@ -98,7 +99,7 @@ class Benches:
 
     @property
     def has_several(self) -> bool:
-        """Hosts, which have boots by turns."""
+        """Whether the run has several hosts, which take turns with its boots."""
         return len(self._sites) > 1
 
     def host_of(self, boot: int) -> int:
@@ -111,12 +112,15 @@ class Benches:
         return [number for number, site in enumerate(self._sites) if not site.is_lost]
 
     def lose_host(self) -> bool:
-        """Goes on without the host at work; whether there is another."""
+        """Marks the host in use as lost; returns whether another host is left."""
         self._site.is_lost, self.plot = True, None
         return bool(self.living)
 
     def make(self, plot: WholePlot, boot: int) -> NotMade | None:
-        """Makes the bench of a plot, where none stands, on the host that the boot is of."""
+        """Makes the bench of a plot on the host of the boot; returns the reason if it cannot be made.
+
+        No other bench may stand.
+        """
         self._site = self._sites[self.host_of(boot)]
         file = self.recorder.file
         study = file.cell(plot.levels)
@@ -134,18 +138,18 @@ class Benches:
         return None
 
     def run(self, place: TrialSlot, plot: WholePlot, limit_s: float = math.inf) -> FinishedTrial:
-        """One trial on the bench that stands, to its end, also when Ctrl-C comes meanwhile.
+        """Runs one trial on the bench that stands. Ctrl-C is delayed until the trial has ended.
 
         Args:
             place: the trial.
-            plot: what of the bench is still of interest.
-            limit_s: what the run's time limit leaves for it.
+            plot: the plot of the bench, without variants that no open cell needs.
+            limit_s: seconds that the run's time limit leaves for the trial.
         """
         with interrupt.finishing("this trial"):
             try:
                 return self._run(place, plot, limit_s)
             except BaseException:
-                # The machine is still at it and would answer nothing else: its end is the bench's.
+                # The machine still runs the trial and takes no other step: the bench is of no more use.
                 self.plot = None
                 raise
 
@@ -174,7 +178,9 @@ class Benches:
         return self.recorder.trial(TrialRecords(place, tuple(records), error, seconds))
 
     def _plan(self, place: TrialSlot, plot: WholePlot) -> plan.Trial:
-        """A trial's plan; on a bench that stands, those of a cell differ in their numbers alone."""
+        """Returns the plan of a trial. Plans of one cell on one bench differ in the number alone, so one is
+        kept.
+        """
         planned = place.planned
         nodes = tuple(variant.node for variant in plot.variants)
         warmup = planned.kind == "warmup"
@@ -192,7 +198,7 @@ class Benches:
         return self._plans[key].model_copy(update={"id": planned.id})
 
     def fail(self, place: TrialSlot, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
-        """A trial that could not begin."""
+        """Records a trial that could not begin, and returns it."""
         return self.recorder.trial(TrialRecords(place, tuple(records), error, 0.0))
 
     def down(self) -> None:

@@ -1,4 +1,6 @@
-"""Whole boots: nothing can enter an emulated machine once it runs, so each is decided on before."""
+"""Runs whole boots of emulated machines. All trials of a boot are chosen before it starts, since nothing
+can enter the machine once it runs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class Boots:
         return self.machine.jobs
 
     def outputs(self, boots: Sequence[Batch]) -> closing[Generator[Output, None, None]]:
-        """To be used in a `with`: however it ends, also by Ctrl-C, no machine goes on."""
+        """Returns the outputs of these boots, for use in a `with`: at its end every machine is stopped."""
         return closing(self.machine.run(boots))
 
     def take_in(

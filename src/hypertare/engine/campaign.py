@@ -1,4 +1,4 @@
-"""Asks a machine on which benches stand for a design's cells, until each is precise.
+"""Measures the cells of a design on a machine on which benches stand, until each cell is precise.
 
 The order of work is `run` -> `_visit` (one boot of a plot) -> `_round` -> `_block`.
 """
@@ -25,7 +25,9 @@ from hypertare.study import Study, StudyFile
 
 _MOST_GRACE_S = 60.0
 _LEAST_S = 15.0
-"""That a trial is given at least: its server may take ten to listen, and what cannot begin says nothing."""
+"""Least seconds that a trial is given: its server may need ten to listen, and a trial must begin to be of
+use.
+"""
 
 
 class Campaign:
@@ -122,7 +124,7 @@ class Campaign:
             self.benches.down()
 
     def _new_boot(self, index: int) -> int:
-        """The next one on the host that has had the fewest of this plot; numbers of others are left out."""
+        """Returns the next number of a boot whose host has had the fewest boots of this plot."""
         host = min(self.benches.living, key=lambda one: (self._turns[index, one], one))
         self._turns[index, host] += 1
         boot = self.numbers.new_boot()
@@ -143,8 +145,10 @@ class Campaign:
             yield repetition
 
     def _stays(self, index: int, keys: Sequence[Key]) -> bool:
-        """Whether the first boot of a plot is its last one, for there is no time for two more: a run that
-        ends at two boots knows less than with one.
+        """Whether a plot keeps its first boot to the end, because the time does not suffice for two more
+        boots.
+
+        Trials of two boots show less than the same number of trials of one.
         """
         if (
             not self.design.plots[index].boots
@@ -223,12 +227,14 @@ class Campaign:
 
     @property
     def _grace_s(self) -> float:
-        """So much later than its limit a run may end, rather than without an answer."""
+        """Seconds that a run may exceed its limit if it would otherwise end without a figure."""
         return min(self._limit_s / 2, _MOST_GRACE_S)
 
     def _out_of_time(self, ahead_s: float, *, of_none: bool = False) -> bool:
-        """Whether what would come next ends beyond the limit. What comes first is always done; the first
-        block `of_none` of whose cell anything was measured may take the grace.
+        """Whether work of `ahead_s` seconds would end beyond the time limit.
+
+        Before any trial has been timed the answer is no, unless the limit has passed already. With
+        `of_none` the work is the first block of a cell and may use the grace time.
         """
         elapsed = self.clock() - self._started
         limit = self._limit_s + (self._grace_s if of_none else 0.0)

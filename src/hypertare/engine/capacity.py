@@ -1,8 +1,8 @@
-"""What a machine can carry, for rates that are shares of it. Pure; `hypertare.engine.session` measures.
+"""Capacities: the most that workloads carry, for rates that are given as shares. Pure.
 
-The capacity of a stream is its goodput when nothing paces the sender, with the study's own knobs and
-not the levels of a factor. Of several platforms on one bench it is the least: all of them are
-offered the same.
+`hypertare.engine.session` measures them. The capacity of a stream is its goodput without pacing, with the
+study's own knobs and not the levels of a factor. With several platforms on one bench it is the least of
+their goodputs, because all of them are offered the same rate.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.study import Study, StudyFile
 
 _TRIALS = 3
-"""Every rate of a run is a share of the same figure, so that its error moves no comparison."""
+"""Trials of each capacity by the wall clock. All rates of a run are shares of one figure, so its error
+moves no comparison.
+"""
 
 
 def replicates(study: Study) -> int:
-    """How many are taken of a capacity."""
+    """Returns the number of trials that each capacity is measured by."""
     return 1 if study.clock_kind.repeats else _TRIALS
 
 

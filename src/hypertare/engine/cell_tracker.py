@@ -1,7 +1,7 @@
-"""The cells of a design while they are measured: which are open, and what is given up.
+"""Tracks the cells of a design during a run: open cells, and variants that were given up.
 
-It decides and measures nothing: trials enter as they end. A variant that is known well enough rests,
-and a cell closes when each of its live variants rests or is at its limit.
+The tracker measures nothing; each trial enters it when it ends. A variant that is known precisely enough
+rests. A cell closes when each of its remaining variants rests or is at its limit of trials.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Key:
 
 
 class CellTracker:
-    """What is known of each cell. `warn` hears what is left out, and why."""
+    """The state of each cell. `warn` is called with a message for each variant that is left out."""
 
     def __init__(
         self,
@@ -79,8 +79,10 @@ class CellTracker:
         return key not in self._done
 
     def warms_up(self, key: Key) -> bool:
-        """A command finds its programs in no cache after a boot; streams and pings leave their own
-        beginnings out (`omit`), and need one only for what is counted nowhere else.
+        """Whether a boot begins with warm-ups of this cell.
+
+        A command's caches are cold after a boot. Streams and pings omit their own beginning (`omit`); they
+        need a warm-up only if it counts something that no other trial counts.
         """
         return (
             self._counts_in_warmups
@@ -106,7 +108,7 @@ class CellTracker:
         return any(_is_subject(variant, self.design.plots[index]) for variant in live.variants)
 
     def _takes_part(self, key: Key, variant: Variant) -> bool:
-        """Whether it is neither given up nor known well enough."""
+        """Whether a variant still has trials in a cell: it was not given up and does not rest."""
         one = key, variant.node
         return one not in self._abandoned and one not in self._resting
 
@@ -126,8 +128,10 @@ class CellTracker:
                 yield place_of(key, variant, replace(planned, kind=kind))
 
     def cut(self, plot: int, replicate: int) -> list[list[Key]]:
-        """The open cells of a plot by boot: of as many trials as one may have, drawn by lot anew in each
-        round. A cell with more has a boot of its own.
+        """Divides the open cells of a plot among boots, so that no boot exceeds `design.trials_per_boot`
+        trials.
+
+        Each round divides them at random anew. A cell with more trials has a boot of its own.
         """
         keys, most = self.open(plot), self.study.design.trials_per_boot
         if most is None:
@@ -208,7 +212,7 @@ class CellTracker:
             self._resting.update((key, node) for node in known)
 
     def close(self, keys: Sequence[Key]) -> None:
-        """Nothing can be measured of these any more."""
+        """Closes cells of which nothing more can be measured."""
         self._done.update(keys)
 
     def resume(self, trials: Sequence[FinishedTrial]) -> None:
@@ -234,8 +238,9 @@ class CellTracker:
         return {(boot, places[0][0].plot) for boot, places in found if len(places) == 1}
 
     def _places_of(self, planned: PlannedTrial) -> list[tuple[Key, Variant]]:
-        """Where a stored trial may stand in the design; one of the baseline in several plots, where they
-        differ in their guests only.
+        """Returns the cells and variants to which a stored trial may belong.
+
+        A trial of the baseline belongs to several plots if these differ in their guests only.
         """
         if not self._by_cell:
             for key in self._watched:
@@ -258,7 +263,7 @@ class CellTracker:
         return bool(self._seconds)
 
     def blocks_left(self, key: Key) -> int:
-        """At most."""
+        """Returns the most blocks that a cell may still have."""
         return max(0, self.study.design.max_trials - self._watched[key].attempts)
 
     def block_s(self, key: Key) -> float:
@@ -276,7 +281,7 @@ class CellTracker:
 
 
 class _Mean:
-    """Of numbers as they come."""
+    """The running mean of numbers."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -298,7 +303,9 @@ def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> TrialSlot:
 
 
 def _is_subject(variant: Variant, plot: WholePlot) -> bool:
-    """Whether it is measured for its own sake, as a baseline is where it is alone."""
+    """Whether a variant is measured for its own sake. The baseline is only if the plot has no other
+    variant.
+    """
     alone = all(other.kind.is_baseline for other in plot.variants)
     return alone or not variant.kind.is_baseline
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ending:
-    """Takes what ends a run early, and notes in its file how it ended. Use as a context manager.
+    """Catches the exceptions that end a run early, and notes in the run's file how it ended.
 
-    Ctrl-C and settings of this host that could not be put back end the block, and stand here then:
-    whoever asks sums up first. `complete`, set inside, says that nothing planned is missing.
+    Use as a context manager. Ctrl-C, and settings of this host that could not be put back, end the block
+    without an exception and are noted here, so that the caller can sum up first. The block sets `complete`
+    if nothing that was planned is missing.
 
     Args:
         store: the run's file.

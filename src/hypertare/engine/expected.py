@@ -1,4 +1,4 @@
-"""Seconds and boots that a run is expected to take before any of it was seen. Pure."""
+"""Estimates the seconds and boots that a run will take, before its first trial. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hypertare.study.size import expected_trial_s
 
 _BOOT_S = 6.0
 _BENCH_S = 0.2
-"""Of a bench on which nothing boots."""
+"""Seconds that a bench takes to make if nothing boots on it."""
 
 _HOST_PER_VIRTUAL_S = 3.0
 """Seconds of the host that a second of virtual time at work takes."""
 
 
 def visits(study: Study, design: Design, plot: WholePlot, blocks: float) -> float:
-    """Benches that so many blocks of a plot take: a part of one where blocks are left of another."""
+    """Returns the number of benches that `blocks` blocks of a plot take, which may be a fraction."""
     if not plot.boots and len(design.plots) == 1:
         return min(1.0, blocks)
     return blocks / study.design.blocks_of_a_boot
@@ -49,7 +49,7 @@ def expected_run_s(study: Study, design: Design, blocks: int) -> float:
 
 
 def boots_of_plot(study: Study) -> tuple[int, int]:
-    """Boots of each plot: the first wave's, and the most that there can be."""
+    """Returns the number of boots of each plot in the first wave, and the most of a run."""
     settings = study.design
     most = math.ceil(settings.max_trials / settings.blocks_per_boot)
     least = math.ceil(settings.min_trials / settings.blocks_per_boot)

@@ -17,18 +17,21 @@ _BESIDE_CELLS: dict[Kind, int] = {"search": 1_000_000, "capacity": 2_000_000}
 
 
 def first_beside_cells(kind: Kind, next_free: int) -> int:
-    """Where the numbers of trials begin that are not of the design's cells.
+    """Returns the first number for trials that are not of the design's cells.
 
     Args:
-        kind: theirs.
-        next_free: what is above every number that the run has given.
+        kind: the kind of these trials.
+        next_free: a number above all that the run has given.
     """
     return max(_BESIDE_CELLS[kind], next_free)
 
 
 @dataclass
 class Numbers:
-    """The next ones; all count from 0, or from where an earlier part of the run ended."""
+    """The next numbers of a trial, a block and a boot.
+
+    All count from 0, or from the end of an earlier part of the run.
+    """
 
     trial: int = 0
     block: int = 0
@@ -36,7 +39,7 @@ class Numbers:
 
     @classmethod
     def after(cls, trials: Iterable[PlannedTrial]) -> Numbers:
-        """Those that follow the numbers of these trials."""
+        """Returns the numbers that follow those of these trials."""
         known = [(one.id, one.block, one.boot) for one in trials]
         if not known:
             return cls()

@@ -109,8 +109,10 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
 
 
 def _walks(file: StudyFile, design: Design) -> dict[str, Description]:
-    """Raises:
-    InputError: there is no such processor.
+    """Reads the processors of `emulated.walks`, by their names in the study.
+
+    Raises:
+        InputError: a processor does not exist.
     """
     cells = (file.cell(plot.levels).emulated for plot in design.plots)
     words = dict.fromkeys(cell.walks for cell in cells if cell.walks_take_time)
@@ -189,7 +191,12 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
 
 
 def check_virtiofsd(study: Study, place: Path = Path(VIRTIOFSD)) -> None:
-    """Of this host: the image of an emulated machine has its own."""
+    """Checks that this host has virtiofsd if guests share files by it. An emulated machine's image has its
+    own.
+
+    Raises:
+        InputError: it is missing.
+    """
     if not study.machine_kind.is_this_host or not study.files_by("virtiofs") or place.exists():
         return
     raise InputError(
@@ -199,7 +206,12 @@ def check_virtiofsd(study: Study, place: Path = Path(VIRTIOFSD)) -> None:
 
 
 def _check_room(study: Study, disks: int, available: int | None) -> None:
-    """Each that works has a disk for itself, in a directory of this host or in the machine's memory."""
+    """Checks the room for disks, one for each guest, in a directory of this host or in the machine's
+    memory.
+
+    Raises:
+        InputError: they do not fit, or the directory does not exist.
+    """
     directory, needed = study.sut.disk_directory, disks * study.disk_bytes
     if not needed or study.machine_kind.boots_whole_pcs:
         return
@@ -222,7 +234,7 @@ def _check_room(study: Study, disks: int, available: int | None) -> None:
 
 
 _BLOCK = 512
-"""Bytes, as stat(2) counts."""
+"""Bytes of a block in `st_blocks` of stat(2)."""
 
 
 _MOST_WITH_HOLES = 4 << 30
@@ -230,8 +242,12 @@ _MOST_WITH_HOLES = 4 << 30
 
 
 def _check_size(workdir: Path, memory: int) -> None:
-    """The work directory is held in memory twice: as it was, and as the trial changes it. Runs in it are
-    left out.
+    """Checks that the work directory, without the runs in it, fits into memory twice.
+
+    A trial holds the original and a copy that it changes.
+
+    Raises:
+        InputError: it does not fit.
     """
     room = files_memory(memory) // 2
     size, several = 0, set[tuple[int, int]]()
@@ -314,8 +330,10 @@ def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
 
 
 def _check_pcs(file: StudyFile, design: Design, on: MachineResources) -> None:
-    """Raises:
-    InputError: a bench needs more NICs than a PC has room for.
+    """Checks that the emulated PCs have room for the NICs of each bench.
+
+    Raises:
+        InputError: a bench needs more.
     """
     from hypertare.machines import batch
     from hypertare.machines.image import bird
@@ -326,7 +344,12 @@ def _check_pcs(file: StudyFile, design: Design, on: MachineResources) -> None:
 
 
 def _check_in_image(name: str, programs: tuple[str, ...], sets: tuple[str, ...]) -> None:
-    """An emulated machine does not see this host's files."""
+    """Checks that the image of the emulated machine holds a workload's programs: it sees no files of this
+    host.
+
+    Raises:
+        InputError: a program is missing.
+    """
     from hypertare.machines.image.programs import choose
 
     chosen = choose(sets)
@@ -346,12 +369,14 @@ def _check_in_image(name: str, programs: tuple[str, ...], sets: tuple[str, ...])
 
 
 _PROGRAM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
-"""What lies elsewhere may be what the commands make."""
+"""Folders in which a program must come from the image; a command may make programs in any other folder."""
 
 
 def _check_kernels(study: Study) -> None:
-    """Raises:
-    InputError, MachineError: a kernel that is to be on this host is not.
+    """Checks that the kernels which the study expects on this host exist.
+
+    Raises:
+        InputError, MachineError: one does not.
     """
     if study.machine_kind.boots_whole_pcs or _has_guests(study):
         from hypertare.machines.image.cache import Cache

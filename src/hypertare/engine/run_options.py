@@ -1,4 +1,4 @@
-"""How a run goes about its machine, and whether that fits its study."""
+"""Options of a run that change no result, and the check that they fit its study."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run goes about its machine; it changes no result.
+    """Options of a run that change no result.
 
-    Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
-    one in all by the wall clock; `fresh`: run what is known already, and compare; `cluster`: the address
-    of a Dask scheduler whose workers boot them, and once it is connected `executor`. Of this host
-    `allow`: what may be changed for the run.
+    For an emulated machine: `jobs` is the number of boots at once, by default one per CPU in virtual time
+    and one by the wall clock. `fresh` boots batches whose records are known and compares the records.
+    `cluster` is the address of a Dask scheduler whose workers boot, and `executor` the connection to it.
+    For this host: `allow` names the settings that the run may change.
     """
 
     jobs: int | None = None
@@ -33,10 +33,10 @@ class RunOptions:
     executor: Executor | None = None
 
     def checked(self, prepared: Prepared) -> RunOptions:
-        """With the number of jobs filled in.
+        """Checks the options against the study; returns them with the number of jobs filled in.
 
         Raises:
-            InputError: it does not fit the study's machine and clock.
+            InputError: an option does not fit the study's machine or clock.
         """
         alone = not prepared.study.clock_kind.repeats
         if alone and ((self.jobs or 1) > 1 or self.fresh):
@@ -75,7 +75,7 @@ class RunOptions:
 
     @contextmanager
     def connected(self, notify: Callable[[str], None]) -> Iterator[RunOptions]:
-        """With the workers of its cluster, where it names one; `notify` hears of them.
+        """Gives the options with a connection to their cluster, if they name one; `notify` reports workers.
 
         Raises:
             InputError: Dask's `distributed` is not installed.
@@ -91,9 +91,11 @@ class RunOptions:
 
 
 def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
-    """Raises:
-    InputError: there is nothing for it to do.
-    MachineError: this is not root.
+    """Checks that an option which permits changes of this host has a use in the study.
+
+    Raises:
+        InputError: it has no use.
+        MachineError: this user is not root.
     """
     if not prepared.study.machine_kind.is_this_host:
         raise InputError(

@@ -64,7 +64,7 @@ def carry_out(
 
 @dataclass
 class Session:
-    """What the parts of a run work with; each part is a method."""
+    """A run at work: its study, machine, file and observer. Each part of the run is a method."""
 
     prepared: Prepared
     on: MachineResources
@@ -92,8 +92,9 @@ class Session:
         stage.carry_out(walks.needs(file, study))
 
     def measure_capacities(self) -> None:
-        """Measures what rates are shares of, one workload on one platform after the other; what is
-        planned from now on knows them.
+        """Measures the capacities of which rates are shares, one workload on one platform after the other.
+
+        All plans from now on use them.
         """
         study = self.prepared.study
         wanted = capacity.needs(self.prepared.file, study, self.prepared.design)

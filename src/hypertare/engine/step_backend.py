@@ -43,7 +43,7 @@ class StepBackend:
         return [self._block(asks, kind, apart) for asks in many]
 
     def renew(self) -> None:
-        """Where nothing boots, another bench is no other sample: one lasts until another is needed."""
+        """Removes the bench if something boots on it. Without a boot a new bench would be no new sample."""
         if self.benches.plot is not None and self.benches.plot.boots:
             self.close()
 
@@ -118,7 +118,7 @@ class StepBackend:
         return WholePlot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 
     def _warm_up(self, plot: WholePlot) -> str | None:
-        """All warm-ups of a bench are one block."""
+        """Runs the warm-ups of a bench as one block; returns the error if the bench is lost meanwhile."""
         for variant in self._variants(plot):
             for _ in range(self._warmup):
                 levels = {**plot.levels, **variant.levels}

@@ -47,7 +47,7 @@ class TrialRecorder:
         self.study = file.cell({})
 
     def trial(self, ended: TrialRecords, fingerprint: str | None = None) -> FinishedTrial:
-        """Writes a trial down; its outcome."""
+        """Writes a trial into the journal and returns it with its outcome."""
         planned = ended.place.planned
         finished = outcome(
             self.study.workloads[planned.workload],
@@ -68,7 +68,7 @@ class TrialRecorder:
         self.pass_on(records)
 
     def pass_on(self, records: Sequence[Record]) -> None:
-        """What a person should know of these records."""
+        """Reports the warnings in these records to the journal and the observer."""
         for text in warnings(records):
             self.warn(text)
 

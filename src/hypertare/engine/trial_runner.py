@@ -26,8 +26,10 @@ from hypertare.engine.trial_recorder import TrialRecorder
 
 @dataclass
 class Asking:
-    """Trials of one workload on one platform. `trials` counts the answers given; `left_s`, set by
-    whoever asks, says how long it will go on asking.
+    """The requests for trials of one workload on one platform.
+
+    `trials` counts the answers so far. The requester sets `left_s`, which returns the seconds that it
+    expects to go on.
     """
 
     workload: str
@@ -65,12 +67,12 @@ class Asking:
 
 
 def levels_of(ask: Ask) -> Cell:
-    """What is put into the study; that a setting is absent is a level too."""
+    """Returns the levels that an ask puts into the study. None is a level too: the setting is absent."""
     return cast(Cell, dict(ask.levels))
 
 
 class Backend(Protocol):
-    """Measures asked blocks. `retakes`: a block that was interrupted is taken anew under its number."""
+    """Measures asked blocks. With `retakes` an interrupted block is repeated under its number."""
 
     retakes: bool
 
@@ -146,7 +148,7 @@ class TrialRunner:
         return [next(measured) if known is None else known for known in answers]
 
     def renew(self) -> None:
-        """What comes next shares no boot with what came before."""
+        """Ends the current boot, so that the next block shares none with earlier blocks."""
         self.backend.renew()
 
     def now(self) -> float:
@@ -156,9 +158,10 @@ class TrialRunner:
     # --- what an interrupted run left
 
     def _recall(self, asks: Sequence[Ask], kind: Kind) -> list[FinishedTrial] | None:
-        """A whole block's answers from the journal. What asks is the same, so it asks the same.
+        """Returns the answers of a whole block from the journal; None if it does not hold them.
 
-        Blocks that were begun and not ended are passed over: their trials were not close together.
+        A resumed run makes the same requests in the same order, so the next stored block answers the next
+        request. Blocks that did not end are passed over: their trials would not be close together.
         """
         while self._kept:
             number = min(self._kept)
@@ -184,7 +187,7 @@ def _blocks(trials: Iterable[FinishedTrial]) -> dict[int, list[FinishedTrial]]:
 def _matched(
     asked: Sequence[PlannedTrial], trials: Sequence[FinishedTrial]
 ) -> list[FinishedTrial] | None:
-    """A trial of its own for each that is asked; none if one has none."""
+    """Returns one stored trial for each asked trial, in their order; None if any has no match."""
     left = list(trials)
     found: list[FinishedTrial] = []
     for planned in asked:

@@ -40,7 +40,9 @@ _RESULT = "walk.json"
 _LAST_BYTES = 400
 _PREPARE_LIMIT_S = 600
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
-"""What an emulated machine's commands have, and nothing of whoever asks: the stack begins below it."""
+"""The environment of commands on an emulated machine, without variables of this user: it lies on the stack
+and so decides addresses.
+"""
 
 
 class Journal(Protocol):
@@ -53,7 +55,10 @@ class Journal(Protocol):
 
 @dataclass(frozen=True)
 class Need:
-    """A workload with these levels of its own factors; `argv` to be run where, after `prepare`."""
+    """A workload with levels of its own factors, as a command line: `argv`, run after `prepare`.
+
+    With `in_image` it runs with the programs of the machine's image.
+    """
 
     cell: Cell
     argv: tuple[str, ...]
@@ -76,10 +81,10 @@ class _Found:
 
 
 def needs(file: StudyFile, study: Study) -> list[Need]:
-    """What is to be run.
+    """Returns the workloads to run under the model, each with its levels.
 
     Raises:
-        InputError: a workload does as much as fits into a time, which is no given work.
+        InputError: a workload ends by time and not after a fixed amount of work.
     """
     return [
         _need({"workload": workload, **levels}, file.cell(levels).workloads[workload])
@@ -174,7 +179,7 @@ class Stage:
         return found
 
     def _write(self, need: Need, found: _Found) -> None:
-        """The journal is for the thread that opened it alone."""
+        """Writes a result into the journal. Only the thread that opened the journal may call this."""
         self._journal.add_walk(Walked(need.cell, found.result), found.fingerprint)
         if found.complaint is not None:
             self._journal.add_event(found.complaint)
@@ -262,7 +267,7 @@ def _ready(
 
 
 def _prepare(need: Need, place: run.CommandEnvironment) -> None:
-    """What comes before each trial, unseen by the model."""
+    """Runs the command `prepare` of a workload, outside of the model."""
     if need.prepare is None:
         return
     argv = [*place.start(), place.program("env"), *place.options, "/bin/sh", "-c", need.prepare]
@@ -309,7 +314,9 @@ def _difference(need: Need, known: WalkSummary, found: WalkSummary) -> str | Non
 
 
 def _counts(result: WalkSummary) -> list[object]:
-    """What repeats: accesses differ by how many digits a program prints of the time that it took."""
+    """Returns the counts that repeat in every run. The number of accesses does not: a program that prints
+    its elapsed time prints more or fewer digits.
+    """
     return [cost.counts for processor in result.processors for cost in processor.layouts]
 
 

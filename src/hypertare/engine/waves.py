@@ -1,4 +1,4 @@
-"""Asks a machine that takes whole boots for a design's cells, until each is precise.
+"""Measures the cells of a design on a machine that takes whole boots, until each cell is precise.
 
 The order of work is `run` -> `_wave` (every batch that can be decided on now) -> `_carry_out`. What a
 wave holds follows from the design and from what earlier waves measured, never from how many batches
@@ -153,7 +153,9 @@ class Waves:
                 yield batches.make(self.file, plot, boot, seed, of_class, self.resources, part)
 
     def _places(self, keys: Sequence[Key], boot: int, replicate: int) -> Iterator[TrialSlot]:
-        """In an order that goes with the seed: the same in boots of other plots that have the same one."""
+        """Yields the places of a boot's trials. Boots of other plots with the same seed have the same
+        order.
+        """
         for count, (key, kind) in enumerate(self._blocks(keys, replicate)):
             block = self.numbers.new_block()
             yield from self.cells.places(key, block, boot, kind, replicate, count)

@@ -165,7 +165,10 @@ def one_boot(every: Sequence[Series], baseline: str) -> Iterator[str]:
 
 
 def differing_boots(tests: Sequence[Judged]) -> Iterator[str]:
-    """By the analysis of variance, Bonferroni over all that was tested."""
+    """Yields a warning for each estimate whose boots differ.
+
+    The test is the analysis of variance, with Bonferroni's correction for the number of tests.
+    """
     tested = [
         (test, booted)
         for test in tests
@@ -183,7 +186,10 @@ def differing_boots(tests: Sequence[Judged]) -> Iterator[str]:
 
 
 def drifts(every: Sequence[Series], responses: Mapping[str, Response]) -> Iterator[str]:
-    """By Kendall's test, Bonferroni over all that was tested."""
+    """Yields a warning for each platform in a cell whose responses drift over the run.
+
+    The test is Kendall's, with Bonferroni's correction for the number of tests.
+    """
     seen = [
         (one, name, found)
         for one in every

@@ -1,8 +1,7 @@
-"""What the cost of a workload is made of: items that were counted and priced, and what they leave
-unexplained. Pure.
+"""Divides the cost of a workload into items that were counted and priced, and an unexplained rest. Pure.
 
-All is taken boot by boot, where the items are those of the same machine at the same time as the cost, and
-the interval is one over boots.
+All figures are taken boot by boot, so that cost and items are of the same machine at the same time.
+Intervals are over boots.
 """
 
 from __future__ import annotations
@@ -36,17 +35,18 @@ def bills(
     rules: Rules,
     instruction_s: float | None = None,
 ) -> Iterator[Bill]:
-    """One for each platform and cell that has the response, a baseline of it where it is of what is added,
-    and any item: a container has none of what a guest adds.
+    """Yields a bill for each platform and cell that has the response and an amount of at least one item.
 
-    An item that was not counted there, or has no price, has no amount; what it would be is in the rest.
+    A bill of the added cost also needs a baseline. A container has no bill of exits, for example, since it
+    has none of the items. An item that was not counted, or has no price, has no amount and is part of the
+    rest.
 
     Args:
-        trials: all of a run.
-        asked: what a table of the study asks for.
-        response: the one that is explained.
+        trials: all trials of a run.
+        asked: a `[bill]` table of the study.
+        response: the response that is explained.
         rules: how the run is judged.
-        instruction_s: how long an instruction takes, where amounts are to be shown in these.
+        instruction_s: seconds of an instruction, if amounts are shown in instructions.
     """
     every = series(trials)
     for one in every:
@@ -70,7 +70,7 @@ def _parts(one: Series, asked: BillSettings, every: Sequence[Series], rules: Rul
 
 @dataclass(frozen=True)
 class _Shown:
-    """In which unit, and how many seconds, if it is one of time, that unit is."""
+    """How amounts are shown: in `unit`, which is `scale` of the response's unit."""
 
     response: Response
     rules: Rules
@@ -141,19 +141,22 @@ class _Part:
 
 
 def _less(cost: float, known: float) -> float:
-    """What is left; nothing where only the sum's rounding is."""
+    """Returns cost - known, or 0 if they differ by rounding alone."""
     return 0.0 if math.isclose(cost, known, rel_tol=1e-12) else cost - known
 
 
 def _counted(one: Series, responses: Iterable[str]) -> _ByBoot:
-    """The sum of those that there are."""
+    """Returns the sum of the responses by boot; a response without a value counts as 0."""
     found = [_means(*one.values(name)) for name in responses]
     boots = {boot for of in found for boot in of}
     return {boot: sum(of.get(boot, 0.0) for of in found) for boot in boots}
 
 
 def _price(asked: Price, one: Series, every: Sequence[Series], rules: Rules) -> _ByBoot:
-    """On the same platform, in the cell that agrees with this one's on all that both vary."""
+    """Returns the price of an item by boot: the added cost in the priced workload's cell.
+
+    That cell is of the same platform and agrees with this one on every factor that both have.
+    """
     alike = [
         other
         for other in every
@@ -165,7 +168,7 @@ def _price(asked: Price, one: Series, every: Sequence[Series], rules: Rules) -> 
 
 
 def _added(one: Series, response: str, every: Sequence[Series], rules: Rules) -> _ByBoot:
-    """What the platform adds to the baseline's of the same block, in the mean of each boot."""
+    """Returns, by boot, the mean difference between the platform and the baseline of the same block."""
     bases = baseline_of(one, every, rules.baseline)
     if len(bases) != 1:
         return {}

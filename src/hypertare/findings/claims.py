@@ -49,7 +49,7 @@ MODELLED = "walk."
 
 @dataclass(frozen=True)
 class Seen:
-    """A measured quantity with its interval; `sure` where an interval is not needed."""
+    """A measured quantity with its interval; `sure` states that it decides a claim without an interval."""
 
     estimate: float
     low: float | None
@@ -240,7 +240,7 @@ def _of_share(claim: Claim, one: Effects) -> tuple[Judgement, str]:
 
 
 def _leads(one: Effects, factor: str) -> dict[str, Seen]:
-    """Before each other factor."""
+    """Returns, by each other factor, the share with which `factor` leads before it."""
     found: dict[str, Seen] = {}
     for lead in one.leads:
         if lead.factor == factor:
@@ -275,7 +275,9 @@ def _total(effect: Effect) -> Seen:
 
 
 def _total_words(effect: Effect, confidence: float | None) -> str:
-    """The kind of interval is named once."""
+    """Returns a factor's total share with its interval in words; `confidence` None leaves out the
+    interval's name.
+    """
     seen = _total(effect)
     value, interval = figures.measured(seen.estimate, *_finite(seen), "share")
     if seen.low == seen.high:

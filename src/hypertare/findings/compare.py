@@ -31,7 +31,7 @@ _Places = Mapping[tuple[str, frozenset[tuple[str, str, Level]]], Series]
 
 
 class Run(Protocol):
-    """What is compared."""
+    """A run as a comparison needs it."""
 
     @property
     def trials(self) -> Sequence[FinishedTrial]: ...
@@ -44,7 +44,7 @@ class Run(Protocol):
         """Names of the responses that lead, one of each workload."""
 
     def setting(self, path: str) -> Level | None:
-        """What the study had set by this path in every cell that does not name it; none if nothing."""
+        """Returns the study's value of a setting for cells that do not name it, or None."""
 
 
 class Change(Part):
@@ -123,12 +123,12 @@ class Comparison(Part):
 
     @property
     def worse(self) -> tuple[Change, ...]:
-        """What decides and got worse."""
+        """The changes that decide and got worse."""
         return tuple(one for one in self.changes if one.decides and one.direction == "worse")
 
     @property
     def undecided(self) -> tuple[Change, ...]:
-        """What decides, and may have got much worse for all that could be seen."""
+        """The changes that decide and whose interval does not exclude that they got much worse."""
         return tuple(one for one in self.changes if one.decides and one.direction == "undecided")
 
 
@@ -194,9 +194,10 @@ def compare(
 
 @dataclass(frozen=True)
 class _Machine:
-    """By how much two runs of the same work on one machine may differ, in logs: what no interval within a
-    run can see. A tenth for the machine itself, what the baseline varied from block to block, and what
-    other programs took of the CPUs.
+    """The margin, in logs, by which two runs of the same work on one machine may differ.
+
+    No interval within a run contains it. It is the sum of a tenth for the machine itself, the baseline's
+    spread from block to block, and the share of the CPUs that other programs took.
     """
 
     by_response: Mapping[str, float]
@@ -222,14 +223,17 @@ class _Machine:
 
 
 _DRIFT = math.log(1.1)
-"""Of the same work in two quiet runs of one machine; ours (docs/method.md)."""
+"""The margin, as a log, between two quiet runs of the same work on one machine; our own figure
+(docs/method.md).
+"""
 
 _MOST_TAKEN = 0.9
 
 
 def _agreeing(made: Sequence[Change]) -> list[Change]:
-    """A cost says nothing good of a platform that got slower itself, and nothing bad of one that got
-    faster: then the baseline changed more.
+    """Returns the changes, with those of costs undecided where the platform's own value contradicts them.
+
+    The cost of a platform may fall although the platform got slower: then the baseline got slower still.
     """
     own = {
         (one.platform, key(one.cell), one.response): one.direction
@@ -250,8 +254,10 @@ def _agreeing(made: Sequence[Change]) -> list[Change]:
 
 
 def _places(run: Run, other: Run) -> _Places:
-    """The series of a run by platform and by the settings of their cells: a factor of the other run that is
-    none of this one has the level that the study sets, where the platform has it there.
+    """Returns the series of a run by platform and by the levels of their cells.
+
+    If a factor of the other run is no factor of this run, its level here is the one that this run's study
+    sets.
     """
     factors: dict[tuple[str, Level | None], dict[str, None]] = {}
     for trial in other.trials:
@@ -267,7 +273,7 @@ def _places(run: Run, other: Run) -> _Places:
 
 
 _MOST_LOOKED_AT = 200
-"""Cells of each run: an error names what differs, not everything."""
+"""Most cells of each run that are searched for differences, for an error's text."""
 
 
 def _apart(mine: _Places, its: _Places) -> str:
@@ -400,7 +406,10 @@ def _known(end: float) -> float | None:
 
 
 def _guests(a: Series, b: Series, leads: bool) -> list[int | None]:
-    """All guests, and each by itself of what leads: more comparisons would drown the change in chance."""
+    """Returns the guests to compare: None for all together and, for a leading response, each by itself.
+
+    More comparisons would hide real changes among chance ones.
+    """
     both = range(1, 1 + min(len(a.guests), len(b.guests)))
     return [None, *(both if leads else ())]
 
@@ -441,7 +450,7 @@ class _Draft:
 
     @property
     def size(self) -> float:
-        """What a difference is held against, in the response's unit."""
+        """The larger of both means, in the response's unit: a difference is a share of it."""
         return max(abs(self.a), abs(self.b)) or 1.0
 
 

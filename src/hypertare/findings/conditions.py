@@ -1,4 +1,4 @@
-"""What disturbed a run on a machine that others use too, and when it decides something. Pure."""
+"""Disturbances of a run by other programs of its machine, and their weight for comparisons. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from hypertare.runs.store import OtherProgram
 from hypertare.runs.summary import Disturbance
 
 LEAST_CPUS = 0.1
-"""Of one CPU: what an idle desktop takes stays below."""
+"""Least share of one CPU that counts as a disturbance. An idle desktop takes less."""
 
 LEAST_BLOCKS = 0.1
-"""Of all blocks: what was beside fewer hardly moves their mean."""
+"""Least share of all blocks that a disturbance is reported for: fewer hardly move the mean."""
 
 _MOST_PROGRAMS = 3
 
 _SURE_S = 0.03
-"""Of a block: three of the kernel's ticks."""
+"""Least seconds of CPU time within a block that stand out from rounding: three of the kernel's ticks."""
 
 UNEVEN_CPUS = 0.25
-"""So much more of a CPU on one side than on the other, and the two were not weighed alike: blocks pair
-trials because what goes on beside them is the same for all of a block."""
+"""Difference in other programs' CPU use, in CPUs, from which on two sides were not weighed alike. Trials
+are paired within blocks because the conditions are meant to be the same for the whole block.
+"""
 
 _UNEVEN_S = 1.0
-"""Watched on each side at the least: over less, ticks decide."""
+"""Least seconds that each side must have been watched: over less time the kernel's ticks decide."""
 
 _WAITED = 0.1
 """Share of the time in which some task waited for a CPU; with CPUs left for all, others take nothing."""
@@ -75,7 +76,10 @@ def _taken(
     taken: Mapping[int, float],
     seen: Mapping[int, Seen],
 ) -> Iterator[Disturbance]:
-    """Of blocks in which enough was taken to stand out from the rounding of ticks."""
+    """Yields a disturbance if CPU time was taken in enough blocks.
+
+    Only blocks count in which the time stands out from the rounding of ticks.
+    """
     cpus = []
     for trials in blocks.values():
         sum_s = sum(taken[trial.planned.id] for trial in trials)
@@ -124,7 +128,7 @@ def disturbed(several: Sequence[Disturbance]) -> str:
 
 
 _OURS = "hypertare"
-"""So are the processes of a run called, of this one none among them."""
+"""The name of processes of another run; processes of this run are not among the other programs."""
 
 
 def _words(one: Disturbance) -> str:

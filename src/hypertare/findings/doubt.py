@@ -13,10 +13,12 @@ from hypertare.workloads.sending import OFFERED
 from hypertare.workloads.streams_at_once import RESPONSES as OF_STREAMS
 
 LEAST_OVERLAP = 0.5
-"""Of the longest stream's time: where all ran for less, a goodput of several guests decides nothing."""
+"""Least share of the longest stream's time in which all streams must run. Below it, a goodput of several
+guests decides nothing.
+"""
 
 LEAST_OFFERED = 0.95
-"""Of the rate that peers were asked to send. As much as `stats.overload.FOLLOWS` takes for following."""
+"""Least share of the requested rate that peers must send; the same as `stats.overload.FOLLOWS`."""
 
 _OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
 
@@ -33,10 +35,11 @@ def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
 
 
 def not_offered(share: float) -> str | None:
-    """Of a rate of which peers sent so much; none where that is near enough.
+    """Returns the doubt about a rate of which the peers sent only a share; None if that is near enough.
 
-    It concerns what is said of the rate: its goodput and loss are those of less. What another setting
-    changes at the same rate is not in doubt, for a busy receiver may slow a sender on the same CPUs.
+    The doubt concerns the figures of that rate: its goodput and loss are those of a lower rate. A
+    comparison of two settings at the same rate is not in doubt, for a busy receiver may slow a sender on
+    the same CPUs.
     """
     if share >= LEAST_OFFERED:
         return None
@@ -45,7 +48,7 @@ def not_offered(share: float) -> str | None:
 
 
 def offered_share(trials: Sequence[FinishedTrial]) -> float:
-    """Of the rate that peers were asked to send, the part that they sent; 1 where nothing else is known."""
+    """Returns the mean share of the requested rate that the peers sent; 1 if it was not measured."""
     return fmean([trial.values.get(OFFERED.name, 1.0) for trial in trials] or [1.0])
 
 

@@ -38,12 +38,13 @@ def effects(
     rules: Rules,
     concerns: Concerns = of_all,
 ) -> tuple[Effects, ...]:
-    """By workload, response and platform; of those only that have two factors of two levels each.
+    """Returns the effects for each workload, response and platform that has at least two factors with
+    levels.
 
     Args:
-        factors: the levels that were measured of each factor by its path.
-        responses: by workload, those that are asked about.
-        concerns: what makes no difference to a platform is none of its factors.
+        factors: the measured levels of each factor, by its path.
+        responses: by workload, the responses that the study asks about.
+        concerns: whether a factor makes a difference to a platform; other factors are left out.
     """
     every = series(trials)
     of_own = at_first_of_unconcerned(every, factors, concerns)
@@ -202,7 +203,10 @@ class _Factorial:
         return np.array(table, dtype=np.float64)
 
     def boots(self, rounds: int) -> list[int]:
-        """The boot of each round, as those are counted that a cell saw: plots boot apart."""
+        """Returns the boot of each round, counted from 0 in the order of one cell's boots.
+
+        The numbers of the run do not serve: each plot has boots of its own.
+        """
         longest = max(self.own, key=lambda one: len(one.trials))
         blocks = {t.planned.block: t.planned.boot for t in longest.trials}
         of_round = [blocks[block] for block in sorted(blocks)]

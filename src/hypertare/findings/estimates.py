@@ -1,4 +1,4 @@
-"""From finished trials to what a run found. Pure: no files, no clock, no chance.
+"""Makes the estimates of a run from its finished trials. Pure: no files, no clock, no chance.
 
 The order of work is `estimate` -> `_compare` (one response of one platform against the baseline) ->
 `_judge` (its verdict). The formulas stand in `hypertare.stats`, the
@@ -37,16 +37,16 @@ GOODPUT, FAIR_RATE = "goodput", "fair_rate"
 OF_PACKETS = frozenset(kind.headline for kind in WORKLOADS.values() if kind.needs_network)
 """Leading responses of workloads that send."""
 _FARTHEST = 700.0
-"""The logarithm of what no number is beyond."""
+"""The largest logarithm whose exponential is taken: beyond it no float holds the number."""
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a run found, ready for its summary.
+    """All estimates of a run, ready for its summary.
 
-    `estimates` have the intervals that they are judged by among all others. `by_themselves` are the same
-    with the intervals of single comparisons: what a claim asks was chosen before any of them was seen,
-    and so is the precision at which a run ends.
+    `estimates` have intervals that are corrected for the number of comparisons; verdicts rest on these.
+    `by_themselves` are the same estimates with the intervals of single comparisons. They serve claims, and
+    the precision at which a run ends: both were chosen before any figure was seen.
     """
 
     estimates: tuple[Estimate, ...]
@@ -74,7 +74,7 @@ class _Draft:
 
     @property
     def p(self) -> float | None:
-        """Absent where there is no interval that could be wrong."""
+        """The p-value of the comparison; None if it has no interval that could be wrong."""
         if self.comparison is None:
             return None
         interval = self.comparison.mean.interval
@@ -183,7 +183,10 @@ def estimate(
 
 
 def _of_ratios(drafts: Sequence[_Draft]) -> set[tuple[int, str]]:
-    """Series and responses that ratios are made of, and of all of which a baseline's are."""
+    """Returns the series and responses whose mean must be geometric.
+
+    These are the two sides of each ratio, if all comparisons with the same baseline are ratios.
+    """
     sides: dict[tuple[int, str], list[_Draft]] = {}
     for draft in drafts:
         if draft.base is not None and draft.comparison is not None:
@@ -202,7 +205,10 @@ def _of_ratios(drafts: Sequence[_Draft]) -> set[tuple[int, str]]:
 
 
 def _geometric(one: Series, response: Response, rules: Rules) -> dict[str, float | None]:
-    """So that no mean contradicts the ratio beside it: of ratios, the arithmetic mean is another one."""
+    """Returns the geometric mean of a response with its interval.
+
+    It agrees with the ratio to the baseline; an arithmetic mean may contradict it.
+    """
     values, where = one.values(response.name)
     logs = boots.mean([math.log(value) for value in values], where, rules.confidence)
     ends = ends_of(logs.interval, rules.clock == "virtual")
@@ -215,7 +221,7 @@ def _geometric(one: Series, response: Response, rules: Rules) -> dict[str, float
 
 
 def _by_itself(made: Estimate, draft: _Draft, rules: Rules) -> Estimate:
-    """As if it were the only comparison of its run."""
+    """Returns an estimate with the interval and verdict that it has as the only comparison of its run."""
     assert draft.comparison is not None
     found: dict[str, Any] = dict(judged(draft.comparison, draft.response, draft.floor, rules))
     if draft.difference is not None:
@@ -226,7 +232,7 @@ def _by_itself(made: Estimate, draft: _Draft, rules: Rules) -> Estimate:
 
 
 def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, float | None]:
-    """What a guest gets on average beside others, of what one gets in the same setting without."""
+    """Returns a guest's mean rate beside others as a ratio to that of a guest alone in the same setting."""
     setting = key({**one.cell, GUESTS: 1})
     alone = next((s for s in every if s.platform == one.platform and key(s.cell) == setting), None)
     if GUESTS not in one.cell or alone is None or alone is one:
@@ -247,7 +253,7 @@ def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, f
 def _doubt(
     response: Response, one: Series, base: Series | None, conditions: Mapping[int, Seen]
 ) -> str | None:
-    """Of a cost both sides may be in doubt."""
+    """Returns why an estimate decides nothing, or None. For a cost either side may be the reason."""
     for side in (one, *([base] if base else [])):
         if reason := doubt(response.name, side.good):
             return reason if side is one else f"{side.platform}: {reason}"
@@ -255,7 +261,7 @@ def _doubt(
 
 
 def _unlike_offloads(platforms: Sequence[PlatformState], baseline: str) -> dict[str, str]:
-    """By platform, why what looks like a gain may be one of its offloads."""
+    """Returns, by platform, why a gain may come from its offloads and not from the platform."""
     bases = [state for state in platforms if state.platform == baseline]
     found: dict[str, str] = {}
     for state in platforms:
@@ -299,8 +305,10 @@ def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Com
 
 
 def _difference(sut: Series, base: Series, response: Response, rules: Rules) -> Booted | None:
-    """What is added to the baseline's, beside a ratio to it: what both sides have alike, such as the CPU
-    time of peers on the same CPUs, dilutes a ratio and falls out of a difference.
+    """Returns the mean difference to the baseline, for comparisons that have a ratio too.
+
+    A part that both sides have in common, such as the CPU time of peers on the same CPUs, dilutes a ratio
+    and cancels in a difference.
     """
     pairs, where = paired(sut, base, response.name)
     if not pairs.blocks or pairs.logs is None:

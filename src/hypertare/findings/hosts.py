@@ -1,4 +1,4 @@
-"""By how much the hosts of a run differ that has several. Pure."""
+"""Figures of each host of a run that has several, and warnings where hosts differ. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of_hosts(
 
 
 def differing(found: Analysed | None) -> Iterator[str]:
-    """A sentence for each platform in a cell whose ratios have intervals apart: of lowest and highest."""
+    """Yields a sentence for each platform in a cell where two hosts' intervals are disjoint."""
     groups: dict[object, list[AnalysedRow]] = {}
     for row in found.rows if found else ():
         groups.setdefault((row.platform, key(row.cell)), []).append(row)

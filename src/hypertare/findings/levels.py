@@ -1,8 +1,8 @@
-"""What the levels of a factor change, within each platform: the answer to "A or B". Pure.
+"""Changes between the levels of a factor within each platform: the answer to "A or B". Pure.
 
-A factor's effect is that of a level against its reference, the first level that the study names unless
-another is asked for. With several factors it is the mean over the settings of the others: what a
-combination does beside that is not in it.
+A level is compared with the factor's reference, the first level that the study names unless the user asks
+for another. With several factors, the change is the mean over the settings of the other factors;
+interactions are not in it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def level_changes(
     rules: Rules,
     concerns: Concerns = of_all,
 ) -> tuple[LevelChange, ...]:
-    """By factor, platform, workload and level, in the order of the study.
+    """Returns the change of each factor, platform, workload and level, in the order of the study.
 
     Args:
         factors: the levels of each factor by its path, the reference first.
@@ -127,8 +127,10 @@ def _asked(settings: Mapping[str, Any]) -> dict[str, Sequence[Level]]:
 def at_first_of_unconcerned(
     every: Sequence[Series], factors: Levels, concerns: Concerns
 ) -> list[Series]:
-    """Without what a platform was measured at beside others' levels of what it has not, but for the first:
-    the rest is the same setting again.
+    """Returns the series without repetitions of a setting.
+
+    A factor may make no difference to a platform that was measured at each of its levels beside other
+    platforms. Only the series at the first level is kept then.
     """
 
     def is_first(one: Series) -> bool:
@@ -142,7 +144,9 @@ def at_first_of_unconcerned(
 
 
 def _place(level: Level, levels: Sequence[Level]) -> int:
-    """What the study writes otherwise than it was measured comes last."""
+    """Returns the place of a level in the study's list. A level that the study spells differently comes
+    last.
+    """
     return next((i for i, one in enumerate(levels) if same(one, level)), len(levels))
 
 
@@ -166,7 +170,7 @@ def referenced(factors: Levels, references: Mapping[str, str]) -> dict[str, tupl
 def _groups(
     every: Sequence[Series], factor: str, levels: Sequence[Level], concerns: Concerns
 ) -> Iterator[list[_Pair]]:
-    """Of each platform, workload and level all pairs that differ in nothing else."""
+    """Yields the pairs of series that differ in this factor alone, by platform, workload and level."""
     known = {
         (one.platform, key(one.cell)): one
         for one in every
@@ -252,7 +256,10 @@ def _compare(pairs: Sequence[_Pair], response: str, rules: Rules) -> Comparison:
 
 
 def _side(one: Series, response: str, logs: bool) -> Side:
-    """By boot and round: the first block of a cell in a boot stands beside the first of any other."""
+    """Returns the values by boot and by place of the block within the boot.
+
+    So the first block of a cell in a boot is paired with the first block of any other cell in that boot.
+    """
     booted = {trial.planned.block: trial.planned.boot for trial in one.trials}
     blocks = one.by_block(response)
     rounds: dict[int, int] = {}
@@ -303,7 +310,7 @@ class _Costs:
         self._known: dict[int, Interval | None] = {}
 
     def of(self, one: Series, response: Response) -> Interval | None:
-        """From trials paired with the baseline's of the same block; none for the baseline itself.
+        """Returns the cost from trials paired with the baseline's of the same block; None for the baseline.
 
         Standard errors by the delta method: of exp(x) it is exp(x) times that of x.
         """
@@ -336,7 +343,7 @@ def _with_points(
     costs: _Costs,
     rules: Rules,
 ) -> LevelChange:
-    """How much more of the baseline is lost at this level than at the reference."""
+    """Returns the change with the difference in cost between this level and the reference, in shares."""
     parts = []
     for pair in pairs:
         before, after = costs.of(pair.reference, response), costs.of(pair.other, response)

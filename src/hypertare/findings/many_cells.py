@@ -27,8 +27,10 @@ Rounds = Mapping[int, float]
 
 @dataclass(frozen=True)
 class Over:
-    """A figure over `cells` with its interval, none where nothing varies; `cell` is the one that was
-    chosen. `missing` counts cells that are left out, for they lack figures in some of the `rounds`.
+    """One figure over `cells` cells and `rounds` rounds, with its interval.
+
+    `low` and `high` are None if nothing varies. `cell` is the chosen cell of a least or most figure.
+    `missing` counts the cells that were left out because they lack figures in some rounds.
     """
 
     estimate: float
@@ -51,9 +53,9 @@ def over(
 ) -> Over | str:
     """What the claim measures, over the chosen series, or why it cannot be had.
 
-    Ratios, efficiencies and costs are geometric means, everything else is a plain one. Cells stand in
-    the same boots, so what they have alike does not fall out: of the mean of all cells each round is a
-    value, by boots where those differ.
+    Ratios, efficiencies and costs are geometric means, all other measures are arithmetic means. Cells share
+    boots, and their common part does not cancel. So the mean over all cells is taken in each round, and the
+    interval is over these means, or over boots if boots differ.
     """
     figures = [(one, _figures(claim, against, one, every, baseline, better)) for one in chosen]
     good, shared = _alike(figures)
@@ -77,8 +79,10 @@ def over(
 def mean(
     figures: Sequence[tuple[Series, Rounds]], confidence: float = 0.95
 ) -> tuple[Interval, int] | None:
-    """Over cells, of the rounds that all of them have; where there is no such round, over as many of the
-    cells as have two in common. With how many cells those are.
+    """Returns the mean over cells with its interval, and the number of cells in it.
+
+    It rests on the rounds that all cells have. If no round is common to all, it rests on a set of cells
+    that have at least two rounds in common.
     """
     shared = _shared(figures)
     if not shared:
@@ -93,10 +97,11 @@ def mean(
 def _alike(
     figures: Sequence[tuple[Series, Rounds]],
 ) -> tuple[list[tuple[Series, Rounds]], list[int]]:
-    """Cells that all have the same rounds, two at least: as many figures as can be had so.
+    """Chooses cells and at least two rounds that each of these cells has, so that the most figures are
+    used.
 
-    Of hundreds of cells some fail in a round or two. One of them must not take that round from all
-    others, nor may a round that few cells have take the other cells.
+    Of hundreds of cells some fail in a round or two. Such a cell must not exclude the round for all others,
+    and a round that few cells have must not exclude the other cells.
     """
     having = Counter(number for _, rounds in figures for number in rounds)
     numbers = sorted(having, key=lambda number: (-having[number], number))
@@ -169,7 +174,7 @@ def _less(first: Rounds, other: Rounds) -> Rounds:
 
 
 def values_of(one: Series | None, response: str, logs: bool) -> Rounds:
-    """Without any where a logarithm is asked for and one is zero or below."""
+    """Returns the mean value, or mean log, of a response by round; nothing if a log is impossible."""
     if one is None:
         return {}
     blocks = {n: values for n, values in _numbered(one, one.by_block(response)).items() if values}
@@ -237,7 +242,7 @@ def _boots_of(one: Series, shared: Sequence[int]) -> list[int]:
 
 
 def _by_boot(values: NDArray[np.float64], of_round: Sequence[int]) -> NDArray[np.float64]:
-    """Means of boots, where there are several: rounds of one boot are alike."""
+    """Returns the means of boots instead of rounds if there are several boots."""
     known = list(dict.fromkeys(of_round))
     if len(known) < 2:
         return values

@@ -20,11 +20,11 @@ from hypertare.stats.percentile import merge
 from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
 
 Histograms = Mapping[int, Histogram]
-"""By trial, of all its round trips; of those that had any."""
+"""The histogram of all round trips of a trial, by trial; trials without round trips are left out."""
 
 
 def of_trials(of_trial: Mapping[int, Sequence[Histogram]]) -> Histograms:
-    """Of all tasks of a trial."""
+    """Merges the histograms of each trial's tasks."""
     return {
         trial: merge(some)
         for trial, some in of_trial.items()
@@ -35,9 +35,10 @@ def of_trials(of_trial: Mapping[int, Sequence[Histogram]]) -> Histograms:
 def with_nearness(
     trials: Sequence[FinishedTrial], of_trial: Histograms, baseline: str, asked: Collection[str]
 ) -> list[FinishedTrial]:
-    """The same trials; those of other platforms say how many of their round trips are near, how long.
+    """Returns the trials, with the share of near round trips added to those of platforms beside the
+    baseline.
 
-    `asked` are the names of responses: an older run has not all of them.
+    `asked` are the names of the run's responses: an older run lacks some.
     """
     near = {
         trial.planned.id: {
@@ -60,7 +61,7 @@ def _only(values: Mapping[str, float], asked: Collection[str]) -> dict[str, floa
 
 
 def shifts(trials: Sequence[FinishedTrial], of_trial: Histograms, rules: Rules) -> Iterator[Shift]:
-    """By platform and cell, over blocks."""
+    """Yields the shift function of each platform and cell: mean differences over blocks, at each share."""
     for one, base in _pairs(trials, rules.baseline):
         compared = list(_compared(one, base, of_trial))
         if not compared:

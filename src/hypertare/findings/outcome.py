@@ -1,4 +1,4 @@
-"""From what a trial left behind to its outcome. Pure."""
+"""Makes the outcome of a trial from its records. Pure."""
 
 from __future__ import annotations
 
@@ -80,8 +80,10 @@ def _measured(
     records: Sequence[Record],
     most: float | None,
 ) -> tuple[Values, tuple[Values, ...]]:
-    """Raises:
-    ValueError, ArithmeticError, HypertareError: no machine can have done what the records say.
+    """Returns the responses of a trial: of all guests together, and of each guest.
+
+    Raises:
+        ValueError, ArithmeticError, HypertareError: no machine can have done what the records state.
     """
     values = responses.measure(work.type, planned.platform, nodes, records)
     values |= of_trial(most, values)

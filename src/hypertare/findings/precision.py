@@ -36,8 +36,9 @@ def missed(
 
 
 def half_width(one: Estimate) -> float | None:
-    """Of a cost's interval, as a share of the larger side; none where there is no cost, and infinite
-    without an interval, unless it is exact.
+    """Returns the half-width of a cost's interval as a share of the larger side.
+
+    It is None without a cost, 0 for an exact cost, and infinite for any other cost without an interval.
     """
     if one.cost is None:
         return None
@@ -47,7 +48,10 @@ def half_width(one: Estimate) -> float | None:
 
 
 def sufficient(one: Estimate, design: DesignSettings, spread: float) -> float:
-    """As the stop rule has it (`hypertare.stats.stop`); `spread` is the baseline's own, a share."""
+    """Returns the half-width that suffices, as in the stop rule (`hypertare.stats.stop`).
+
+    `spread` is the baseline's own, as a share.
+    """
     ratio = _ratio(one)
     smaller = min(ratio, 1 / ratio) if ratio > 0 else 0.0
     noise = design.of_noise * spread * min(1.0, ratio)
@@ -72,7 +76,7 @@ def _ratio(one: Estimate) -> float:
 
 
 def _asked(design: DesignSettings) -> str:
-    """Every precision of which one suffices."""
+    """Returns words for the precisions asked for, of which one suffices."""
     aims = [f"{100 * design.precision:g} %"]
     if design.of_cost:
         aims.append(f"{100 * design.of_cost:g} % of the cost itself")

@@ -41,12 +41,12 @@ Of = Callable[[Values, int], float]
 
 @dataclass(frozen=True)
 class Subject:
-    """What a law says something of.
+    """A response that a law predicts.
 
-    The law is fitted to `fitted` of some numbers of guests, and what it predicts is set against
-    `measured` of the others. It builds on something else that was measured too, as a loaded rate on a
-    CPU share, where `times` brings both to the unit of `response`. `beside_load`: it is of guests whose
-    neighbours are there to disturb, and of no others.
+    The law is fitted to the figure `fitted` at some numbers of guests, and its prediction is compared with
+    the figure `measured` at the others. If the law predicts a figure over another measured one, such as a
+    rate over a CPU share, `times` is that other figure and brings both to the unit of `response`. With
+    `beside_load` the law concerns only guests beside neighbours that disturb.
     """
 
     law: Law
@@ -62,7 +62,9 @@ def _goodput(values: Values, n: int) -> float:
 
 
 def _fair_rate(values: Values, n: int) -> float:
-    """Of what a line carries where there is one, as the law's authors have it."""
+    """Returns the fair rate of a guest: a share of the line's theoretical goodput, or of the goodput
+    without a line.
+    """
     return values.get(THEORETICAL, values["goodput"]) / n
 
 
@@ -76,7 +78,9 @@ def _driver_over_guests(values: Values, n: int) -> float:
 
 
 def _workers_share(values: Values, n: int) -> float:
-    """CPU share of the guests that stream. Beside load a phase takes longer: seconds would be of more."""
+    """Returns the CPU share of the guests that stream. Seconds would not do: beside load a phase takes
+    longer.
+    """
     neighbours = values["neighbours_cpu_share"] if "neighbours_cpu" in values else 0.0
     return values["outside_cpu_share"] - neighbours
 
@@ -125,7 +129,7 @@ def predictability(
 
 
 def _groups(trials: Iterable[FinishedTrial], baseline: str) -> Iterator[dict[int, Series]]:
-    """What differs in nothing but the number of guests, by that number."""
+    """Yields groups of series that differ in nothing but the number of guests, by that number."""
     groups: dict[object, dict[int, Series]] = {}
     for one in series(trials):
         guests = one.cell.get(GUESTS)
@@ -198,7 +202,10 @@ def _is_beside_load(group: Mapping[int, Series]) -> bool:
 def _held_out(
     subject: Subject, having: Sequence[int], settings: PredictabilitySettings
 ) -> list[int]:
-    """A loaded rate is predicted from a guest alone, whatever else is known."""
+    """Returns the numbers of guests that the law is not fitted to.
+
+    A law beside load is fitted to the least number alone, whatever the study asks for.
+    """
     if subject.beside_load:
         return [n for n in having if n > min(having)]
     chosen = [n for n in having if n in settings.held_out]
@@ -206,8 +213,10 @@ def _held_out(
 
 
 def _values(one: Series, guests: int, of: Of) -> list[float]:
-    """Of the trials that have it, above 0. Where boots differ their means are the values, for trials of
-    one boot are alike.
+    """Returns the values of a figure that are above 0: of each trial, or the mean of each boot if boots
+    differ.
+
+    Trials of one boot are alike then.
     """
     found: list[tuple[float, int]] = []
     for trial in one.good:

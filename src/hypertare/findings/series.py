@@ -94,7 +94,7 @@ def agree(one: Series, other: Series, but: Collection[str] = ()) -> bool:
 
 
 def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:
-    """What stands in the same blocks, and the boots of these blocks: those of the system under test."""
+    """Returns the pairs of values in the same block, and the boot of each pair's system under test."""
     mine, its = sut.by_block(response), base.by_block(response)
     pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
     booted = sut.boots()

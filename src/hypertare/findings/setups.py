@@ -1,4 +1,4 @@
-"""What two setups do not have in common: named, never passed over."""
+"""Lists the differences between the setups of two platforms or two runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypertare.platforms.registry import find
 from hypertare.runs.summary import PlatformState, Summary
 
 _UNDER_TEST = ("driver",)
-"""What an interface may differ in between platforms: the device is what is weighed."""
+"""Properties in which the interfaces of two platforms may differ: the device is under test."""
 
 
 def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
@@ -44,7 +44,7 @@ JOIN_PACKETS = ("tso", "gso", "gro", "lro", "ufo")
 
 
 def unlike_offloads(one: PlatformState, other: PlatformState) -> list[str]:
-    """What one platform's NICs join or cut up for its kernel and the other's do not."""
+    """Returns the offloads that join or cut packets and are set differently on two platforms."""
     found: list[str] = []
     for mine, its in zip(one.interfaces.values(), other.interfaces.values(), strict=False):
         known = {name: mine[name] for name in JOIN_PACKETS if name in mine}

@@ -1,4 +1,4 @@
-"""What a run has found so far, for who watches it: of the platform that was measured last. Pure."""
+"""The cost that a run has found so far, of the platform that was measured last, for its display. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SoFar:
         self._running: dict[object, Running] = {}
 
     def add(self, finished: FinishedTrial) -> CostSoFar | None:
-        """What is known now of the platforms of this trial's block; none while nothing is."""
+        """Takes a trial in and returns the cost of the last paired platform of its block, or None."""
         planned = finished.planned
         if planned.block != self._block:
             self._block, self._native, self._waiting = planned.block, None, []
@@ -67,6 +67,6 @@ class SoFar:
         return CostSoFar(planned.platform, *ends)
 
     def _leading(self, finished: FinishedTrial) -> float | None:
-        """None where it has no ratio."""
+        """Returns the leading response of a trial; None if no ratio can be made of it."""
         found = finished.values.get(self._headline.get(finished.planned.workload, ""))
         return found if found is not None and math.isfinite(found) and found > 0 else None

@@ -16,10 +16,10 @@ Pair = tuple[int, int, float, float]
 
 
 class Watched:
-    """The trials of one cell of a plot, and for each of its platforms whether more are needed.
+    """The trials of one cell of a plot, and the decision for each platform whether more are needed.
 
-    A trial is known by the node that it ran on. `baseline` is the baseline's node; where nothing else
-    is measured it is watched itself, against its own first trial: what counts is the spread.
+    A trial is identified by its node. `baseline` is the baseline's node. If the baseline alone is measured,
+    each of its trials is paired with its first one, since only the spread counts.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Watched:
         self._blocks.add(block)
 
     def add(self, node: str, block: int, boot: int, value: float | None) -> None:
-        """A trial that counts, with its leading response; none where it has none."""
+        """Takes in a trial that counts; `value` is its leading response, None if it has none."""
         if value is None or not math.isfinite(value):
             return
         if node == self._baseline:

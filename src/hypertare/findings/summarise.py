@@ -55,14 +55,14 @@ _Settings = TypeVar("_Settings", bound=BaseModel)
 def summarise(
     store: Store, references: Mapping[str, str] | None = None, of: Measured | None = None
 ) -> Summary:
-    """What the trials that are there say. An interrupted run's summary says that it is incomplete.
+    """Makes the summary of a run from the trials so far. `complete` is false in that of an interrupted run.
 
     Args:
-        references: by factor, the level that the others are compared with; else the study's first.
-        of: the run's trials, of who has read them.
+        references: by factor, the level with which the others are compared; by default the study's first.
+        of: the run's trials, if the caller has read them already.
 
     Raises:
-        InputError: the run's file is damaged, or has not what is to be compared with.
+        InputError: the run's file is damaged, or the run lacks a reference level.
     """
     from hypertare.findings.cell_order import in_order
     from hypertare.findings.claims import Conditions, judge
@@ -219,8 +219,8 @@ def responses_of(meta: Meta) -> dict[str, Response]:
 
 @dataclass(frozen=True)
 class Measured:
-    """A run's trials in their order, with what is only known beside others of their block, and the round
-    trips that it is known from.
+    """A run's trials in their order, with responses that need other trials of the block, and the histograms
+    of round trips from which these responses come.
     """
 
     trials: tuple[FinishedTrial, ...]
@@ -245,7 +245,7 @@ def measured(store: Store) -> Measured:
 
 
 def _unmeasured(meta: Meta, trials: Sequence[FinishedTrial], *, complete: bool) -> Iterator[str]:
-    """What was asked for and has no row, as the run ended before it."""
+    """Yields a warning about levels of which nothing was measured because the run ended before."""
     from hypertare.findings.levels import unmeasured
 
     absent = [] if complete else unmeasured(meta.settings, trials)
@@ -257,7 +257,7 @@ def _unmeasured(meta: Meta, trials: Sequence[FinishedTrial], *, complete: bool) 
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
-    """By trial, of those on a machine that others use too."""
+    """Returns the conditions of each trial by its id; empty unless other programs share the machine."""
     if meta.clock == "virtual":
         return {}
     readings = store.readings(CONDITIONS.name)
@@ -380,7 +380,7 @@ def _reached(meta: Meta) -> tuple[str, ...]:
 
 
 def _analyses(meta: Meta, estimates: Sequence[Estimate]) -> Iterator[Analysed]:
-    """Of each that the study has a table of."""
+    """Yields the result of each analysis that the study asks for."""
     asked = [name for name in ANALYSES if meta.settings.get(name) is not None]
     observed = _observed(estimates) if asked else []
     for name in asked:
@@ -390,7 +390,7 @@ def _analyses(meta: Meta, estimates: Sequence[Estimate]) -> Iterator[Analysed]:
 
 
 def _observed(estimates: Sequence[Estimate]) -> list[Observed]:
-    """By platform and cell."""
+    """Returns the figures of all responses, grouped by platform and cell."""
     groups: dict[tuple[str, object], tuple[Estimate, dict[str, Figure]]] = {}
     for one in estimates:
         mean, low, high = one.estimate, one.low, one.high
@@ -436,8 +436,10 @@ def _part(meta: Meta, name: str, kind: type[_Settings]) -> _Settings:
 
 
 def _valid(meta: Meta, kind: type[_Settings], given: object) -> _Settings:
-    """Raises:
-    InputError: another version of hypertare knew what this one does not.
+    """Validates a part of the run's study.
+
+    Raises:
+        InputError: it has settings of another version that this version does not know.
     """
     try:
         return kind.model_validate(given)
@@ -500,7 +502,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
 
 
 def _vmm(described: str | None, meta: Meta) -> str | None:
-    """With what the user says of a machine that was given, which is known by how it is reached."""
+    """Returns the VMM's description; for a given machine, the user's own description of it is added."""
     from hypertare.study.given import GivenMachine
 
     for one in (meta.settings.get("given") or {}).values():
@@ -511,7 +513,7 @@ def _vmm(described: str | None, meta: Meta) -> str | None:
 
 
 def _processor(meta: Meta) -> str | None:
-    """Of what runs on this machine; said where another one stands beside it."""
+    """Returns this machine's processor if another machine is compared with it, else None."""
     from hypertare.platforms.registry import find as find_platform
 
     beside = any(not find_platform(name).is_made for name in meta.platforms)
@@ -532,7 +534,7 @@ def _pages(backing: Backing | None) -> str | None:
 
 
 def _platform_of(node: str, meta: Meta) -> str | None:
-    """Of a node under test; of any other none."""
+    """Returns the platform of a node under test; None for any other node."""
     platform = meta.nodes.get(node)
     if not meta.nodes:
         # Of a file before version 4, whose nodes are called by platform and numbers.
@@ -541,14 +543,18 @@ def _platform_of(node: str, meta: Meta) -> str | None:
 
 
 def _is_driver_domain(node: str, ready: NodeReady | None, meta: Meta) -> bool:
-    """On an emulated machine under Xen the host is no baseline: that boots without."""
+    """Whether a node is Xen's driver domain on an emulated machine: it is no baseline, which boots without
+    Xen.
+    """
     under_xen = ready is not None and ready.vmm is not None
     return node == HOST and under_xen and find(meta.machine.kind).boots_whole_pcs
 
 
 def _interface(state: InterfaceState, meta: Meta) -> dict[str, Level | None]:
-    """As it was in trials. What a bench is made with is read before any trial; an offload that could not be
-    set as the study has it fails its trial.
+    """Returns the state of an interface during trials.
+
+    The record was made before any trial. Offloads that the study sets replace the recorded ones: a trial in
+    which one cannot be set fails. Offloads that are factors are left out.
     """
     set_alike, varied = _offloads(meta.settings)
     found = {**state.offloads, **set_alike}
@@ -577,7 +583,7 @@ def _offloads(settings: Mapping[str, Any]) -> tuple[dict[str, bool], set[str]]:
 
 
 def _missed(meta: Meta, found: Estimates) -> list[str]:
-    """Boots that were asked for in virtual time repeat: there is nothing to be more precise about."""
+    """Returns the warning about costs that are less precise than asked for, or nothing."""
     from hypertare.findings.precision import missed
     from hypertare.study.design import DesignSettings
 

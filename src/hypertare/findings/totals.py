@@ -147,7 +147,7 @@ _MODELLED = frozenset({PROCESSOR, SHARED_CACHE})
 
 
 def own_levels(cell: Mapping[str, object]) -> Cell:
-    """Of a cell, what decides which work is done: the workload and the levels of its own settings."""
+    """Returns the part of a cell that decides which work is done: the workload and its own settings."""
     own = f"workloads.{cell['workload']}."
     return {
         factor: level  # type: ignore[misc]

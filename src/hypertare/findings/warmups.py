@@ -1,4 +1,6 @@
-"""What warm-ups, which count for nothing, are used for after all."""
+"""Two uses of warm-ups, which otherwise do not count: polls, and workloads of which nothing else was
+measured.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ from hypertare.probes.napi import OF_POLLS
 
 
 def with_polls(trials: Sequence[FinishedTrial]) -> list[FinishedTrial]:
-    """With the polls that only a warm-up counted, for counting takes time: beside the first trial of its
-    cell and boot, so that a boot has them once, as they were counted once.
+    """Returns the trials, with the polls that warm-ups counted.
+
+    Counting polls takes time, so only warm-ups do it. Their polls are added to the first trial of the same
+    cell and boot that has none, so that a boot has them once.
     """
     counted = {
         _place(trial): {name: trial.values[name] for name in OF_POLLS if name in trial.values}
@@ -33,7 +37,7 @@ def _place(trial: FinishedTrial) -> tuple[str, str, int]:
 
 
 def of_nothing_measured(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
-    """Workloads of which the time limit, or an interruption, came before anything was measured."""
+    """Returns the workloads that have good warm-ups and no measured trial, because the run ended before."""
     kinds: dict[str, set[str]] = {}
     for trial in trials:
         if trial.status == "ok" or trial.planned.kind == "measured":
@@ -44,8 +48,9 @@ def of_nothing_measured(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
 
 
 def counting(trials: Sequence[FinishedTrial], workloads: Sequence[str]) -> list[FinishedTrial]:
-    """With the warm-ups of these workloads as measured: a figure with a warning (`of_first_executions`) is
-    more of an answer than none.
+    """Returns the trials, with the warm-ups of these workloads turned into measured trials.
+
+    A figure with a warning (`of_first_executions`) is better than no figure.
     """
     return [
         replace(trial, planned=replace(trial.planned, kind="measured"))

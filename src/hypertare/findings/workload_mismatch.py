@@ -1,4 +1,4 @@
-"""Whether two runs did the same work: else a changed command reads as a gain."""
+"""Checks that two runs did the same work. Otherwise a changed command would look like a gain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DECIDES = ("command", "prepare")
 
 
 def refuse(a: Meta, b: Meta) -> None:
-    """Of workloads that both have, and of the directory that their commands start in.
+    """Refuses runs whose common workloads, or whose commands' directory, differ.
 
     Raises:
         InputError: something differs.

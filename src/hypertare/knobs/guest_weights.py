@@ -10,7 +10,7 @@ from hypertare.protocol import plan
 
 
 def _typed(change: KnobChange) -> Entry:
-    """As the driver domain's, for guests in their order: `cpu_weight` of xl.cfg(5) keeps it."""
+    """Returns the commands for a user. `cpu_weight` of xl.cfg(5) keeps the weight of a guest."""
     note = (
         f"One a guest, in their order: {change.new} (was {change.was}): xl sched-credit -d GUEST -w "
         "WEIGHT now, and `cpu_weight = WEIGHT` in its configuration for its next start."

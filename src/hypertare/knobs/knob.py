@@ -1,6 +1,6 @@
-"""What a knob is: where it is set, what the agent sets, and what a person types for it.
+"""The base class of knobs: the place of a knob, the agent's settings for it, and the user's commands.
 
-Each has one file beside this one, and stands in `registry.py`.
+Each knob has one file beside this one and an entry in `registry.py`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,21 @@ Place = Literal[
     "kernel",
     "below",
 ]
-"""`link`: both ends of each link. `way`: the same, and what the machine itself has between them.
-`interface`: those of what is under test. `line`: the cards at both ends of a line. `uplink`: the NICs by
-which a driver domain sends what guests do, by their MAC addresses. `driver`: the driver domain. `guest`:
-each guest that works. `kernel`: the one that the work runs on. `below`: the machine below a guest.
+"""Where a knob is set.
+
+- `link`: both ends of each link.
+- `way`: the same, and the machine's own bridges and NICs between both ends.
+- `interface`: the interfaces of the systems under test.
+- `line`: the cards at both ends of a line.
+- `uplink`: the NICs by which a driver domain sends for its guests, by their MAC addresses.
+- `driver`: the driver domain.
+- `guest`: each guest that works.
+- `kernel`: the kernel that the work runs on.
+- `below`: the machine below a guest.
 """
 
 OF_GIVEN: tuple[Place, ...] = ("link", "way", "interface", "kernel")
-"""Those that a machine has which was there before: it is known from inside alone."""
+"""Places that exist on a given machine, which hypertare sees from inside alone."""
 
 T = TypeVar("T")
 
@@ -59,7 +66,7 @@ class Target:
 
 
 class SomeOf(Settings):
-    """A level of which each part may be left as it is, but not all."""
+    """Base class of levels with several parts, of which at least one must be set."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -71,8 +78,8 @@ class SomeOf(Settings):
 class KnobKind(ABC, Generic[T]):
     """A knob whose level in a study is a T. `name` is its key in `[knobs]`.
 
-    `commands` say how a person sets it: by the key below its own, `*` for any, or by none where its
-    level is no table.
+    `commands` holds the commands by which a user sets the knob. Its keys are the keys of the level's table,
+    `*` for any key, or the empty text if the level is no table.
     """
 
     name: ClassVar[str]
@@ -80,14 +87,14 @@ class KnobKind(ABC, Generic[T]):
     commands: ClassVar[Mapping[str, Maker]]
 
     for_own_machines: ClassVar[bool] = False
-    """It is set only where what is under test is no part of this host, whose own it is to choose."""
+    """Whether it is set only on systems under test that are no part of this host."""
 
     is_of_interface: ClassVar[bool] = False
     """It is of one interface of a node, and not of its kernel."""
 
     modules: ClassVar[tuple[str, ...]] = ()
-    """Of the kernel of a driver domain that sets it, which loads none by itself."""
+    """Kernel modules that a driver domain needs to set it; its kernel loads none by itself."""
 
     @abstractmethod
     def for_agent(self, level: T, target: Target) -> Iterator[plan.Knob]:
-        """What the agent sets."""
+        """Yields the agent's settings for a level of this knob at a target."""

@@ -16,8 +16,10 @@ def _typed(change: KnobChange) -> Entry:
 
 
 class Offloads(KnobKind[dict[str, bool]]):
-    """What was joined on the way arrives so, whatever both ends do: so what is off is off all the way.
-    What is on is so at both ends: the ports between need not have all that NICs have.
+    """Offloads of NICs.
+
+    An offload that is off is set at both ends and on the ports between them: packets that are joined on the
+    way arrive joined. An offload that is on is set at both ends alone, for ports may lack it.
     """
 
     name = "offloads"

@@ -1,4 +1,4 @@
-"""By what a machine's time passes."""
+"""The clocks of machines: wall and virtual time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ ClockName = Literal["wall", "virtual"]
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock that `repeats` gives the same plan the same records, whatever else its host does: what is
-    known is not measured again, and several machines disturb nobody. One that `counts_instructions` has a
-    single count, each as long as any other: what hardware adds, as page walks, is not in it.
+    """A clock of a machine.
+
+    With a clock that `repeats`, the same plan gives the same records, whatever else the host does. So known
+    records are not measured again, and several machines may run at once. A clock that `counts_instructions`
+    gives every instruction the same time: costs of hardware, such as page walks, are not in it.
     """
 
     name: ClockName

@@ -1,7 +1,7 @@
-"""What a kind of machine is, as a study and its design see it.
+"""The base class of kinds of machine, as a study and its design see them.
 
-Each has one file beside this one, and stands in `registry.py`. Nothing else asks which one a machine is:
-it asks for one of these facts. How one is run is in `hypertare.engine.runners`.
+Each kind has one file beside this one and an entry in `registry.py`. Other modules never compare kinds;
+they use the properties below. `hypertare.engine.runners` holds the code that runs a kind.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from hypertare.protocol.plan import NicModel
 
 
 class MachineKind:
-    """A kind of machine; what is said here holds unless its own file says otherwise."""
+    """A kind of machine. The values here are defaults that a kind's own file overrides."""
 
     name: ClassVar[str]
     clocks: ClassVar[tuple[ClockName, ...]]
-    """The first is the one that it has unless another is named."""
+    """The clocks that it can have; the first is the default."""
     usual_platforms: ClassVar[tuple[PlatformName, ...]]
     """Those that a study has if it names none."""
     own_tables: ClassVar[tuple[str, ...]] = ()
     """Tables of a study that are about it."""
 
     is_this_host: ClassVar[bool] = False
-    """It can be looked at, and its settings may be changed for a run."""
+    """Whether it is this host: hypertare can check it, and a run may change its settings."""
     is_sandboxed: ClassVar[bool] = False
-    """Benches stand in a sandbox on a host that somebody has, beside what else it does; its settings are
-    left alone, or changed for a run.
+    """Whether benches stand in a sandbox, on a host that also does other work.
+
+    The host's settings are left alone, or changed for the time of a run.
     """
     has_work_directory: ClassVar[bool] = False
     """Commands there find its own programs, and a copy of the work directory."""
@@ -42,7 +43,7 @@ class MachineKind:
     is_slowed_by_host: ClassVar[bool] = False
     """By the wall clock it is as slow as its host is busy."""
     draws_chance: ClassVar[bool] = False
-    """What differs between two boots of a real machine by chance is drawn from a seed."""
+    """Whether a seed decides the properties in which two boots of a real machine differ by chance."""
 
     guests_have_kvm: ClassVar[bool] = False
     """It brings a host of KVM for its guests; elsewhere the accelerator says what they have."""
@@ -52,4 +53,4 @@ class MachineKind:
     """A line of a limited rate is a NIC's timer, by which each frame takes the time of a full one;
     elsewhere it is a token bucket, which counts bytes."""
     line_nic: ClassVar[NicModel | None] = None
-    """The only one that keeps to a line's rate; none where that is not up to the NIC."""
+    """The only NIC model that keeps to a line's rate; None if the rate does not depend on the NIC."""

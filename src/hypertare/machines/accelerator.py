@@ -37,8 +37,10 @@ class Choice:
 
 
 def require_qemu() -> None:
-    """Raises:
-    MachineError: it is not there.
+    """Checks that QEMU is installed.
+
+    Raises:
+        MachineError: it is not.
     """
     if shutil.which(QEMU) is None:
         raise MachineError(
@@ -84,7 +86,7 @@ def without_boot(host: Host) -> Choice | None:
 
 
 def _without_device(host: Host) -> Choice:
-    """Is it the module that is missing, or the processor's part?"""
+    """Returns why /dev/kvm is missing: no module is loaded, or the processor shows no support."""
     flags = cpu_flags(host)
     module = "kvm_amd" if "svm" in flags else "kvm_intel" if "vmx" in flags else None
     if module is not None:

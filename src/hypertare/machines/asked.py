@@ -1,6 +1,7 @@
-"""Programs that are asked for their versions, beside whatever else a start has to do.
+"""Asks programs for their versions in threads, while the rest of a start goes on.
 
-Imports next to nothing, for it comes before the other imports, which take as long as the answers.
+This module imports next to nothing: it must be loaded before the other imports, which take as long as the
+answers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ QEMU = "qemu-system-x86_64"
 
 
 class Asked:
-    """Answers to come, all at the same time."""
+    """Versions that are being asked for at the same time; each field is a future."""
 
     def __init__(self, host: Host | None = None) -> None:
         self.host = host or Host()
@@ -26,13 +27,13 @@ class Asked:
 
 
 def first_number(host: Host, argv: tuple[str, ...]) -> str | None:
-    """Of what a program says; none where it is not there."""
+    """Returns the first number with dots in a program's output; None if there is no such number."""
     found = re.search(r"\d+\.\d+\S*", host.run(argv, 10.0).out)
     return found[0] if found else None
 
 
 def _commit(host: Host) -> str | None:
-    """Of the source that runs, where it is a checkout; a + behind it says that files were changed."""
+    """Returns the git commit of the running source, with a + for changes; None outside a checkout."""
     if not (CHECKOUT / ".git").exists():
         return None
     git = ("git", "-C", str(CHECKOUT), "describe", "--always", "--exclude=*", "--dirty=+")

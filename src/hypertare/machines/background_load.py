@@ -1,7 +1,7 @@
-"""Which other program of this machine is busy while blocks are measured.
+"""Finds the other programs of this machine that are busy while blocks are measured.
 
-Looked at between blocks only, and at most once in `EVERY_S`: a look reads a file of each process, which
-takes some milliseconds.
+It reads a file of each process, which takes some milliseconds. So it looks only between blocks, and at most
+once in `EVERY_S` seconds.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ _LEAST_S = 0.2
 _MOST_PROCESSES = 4096
 _MOST_NAMES = 3
 _MOST_BYTES = 4096
-"""Of 52 numbers and a name of 64 letters at most."""
+"""Bytes that are read of a process's stat file: 52 numbers and a name of at most 64 letters fit."""
 _KERNEL_THREAD = 0x200000
 """PF_KTHREAD of the flags in proc_pid_stat(5): whose work theirs is cannot be known."""
 
 
 class BackgroundLoad:
-    """Watches a run's blocks. `notify` hears of each block which programs were busiest beside it, three at
-    most; of all blocks since the last look at once. Without `proc`, which is another host's, it sees none.
+    """Watches a run's blocks for other programs that are busy beside them.
+
+    `notify` gets at most three programs for each block, and all blocks since the last look at once. Without
+    `proc`, on a machine that is another host, nothing is watched.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class BackgroundLoad:
 
     @contextmanager
     def block(self, number: int) -> Iterator[None]:
-        """Around all trials of a block."""
+        """A context for all trials of a block, during which other programs are watched."""
         if not self._blocks and self._clock() - self._at >= EVERY_S:
             # What went before, a boot for example, was beside no block.
             self._look()

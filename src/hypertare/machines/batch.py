@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrialSlot:
-    """A trial's place in the run: its variant, its numbers, what is put into the study for it.
+    """The place of a trial in the run: its variant, its numbers and the levels that it puts into the study.
 
-    `key` is whatever the maker of the batch knows it by.
+    The maker of the batch chooses `key`, by which it finds the trial again.
     """
 
     variant: Variant
@@ -46,9 +46,10 @@ class TrialSlot:
 
 @dataclass(frozen=True)
 class Batch:
-    """`places` and `trials` belong together one by one.
+    """One boot of one emulated machine: its hardware, its bench and its trials.
 
-    A boot of a plot is a batch for each class of PC that its platforms need; `part` counts them.
+    `trials[i]` is the plan of `places[i]`. A boot of a plot has one batch for each class of PC that its
+    platforms need; `part` counts these batches.
     """
 
     boot: int
@@ -72,7 +73,10 @@ class Batch:
 
     @property
     def machine(self) -> object:
-        """Equal for batches that are one machine: in virtual time those that differ in nothing."""
+        """A key that is equal for batches which are the same machine.
+
+        In virtual time these are batches that differ in nothing; by the wall clock every batch is its own.
+        """
         if not CLOCKS[self.pc.clock].repeats:
             return id(self)
         return self.pc, hashlib.sha256(self.steps).hexdigest()
@@ -99,7 +103,7 @@ def make(
 ) -> Batch:
     """One boot of one PC with the trials of these places, in their order; all need the same class.
 
-    `seed` moves what chance moves. The variants of other classes are not on the bench.
+    All chance follows from `seed`. The variants of other classes are not on the bench.
     """
     kind = places[0].variant.kind.pc
     study = file.cell(plot.levels)
@@ -128,11 +132,11 @@ def make(
 
 
 def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int, cut: int = 0) -> int:
-    """Of one boot, where a round is cut into several of that one. It does not depend on which other
-    levels a factor has.
+    """Returns the seed of one boot; `cut` counts the boots into which a round is cut.
 
-    Boots that differ in what only a guest's host knows meet the same chance, so what they differ by
-    is not chance; and the baseline's is the same boot for all of them.
+    Levels that only a guest's host knows (`OF_GUESTS`) do not enter the seed. So boots that differ only in
+    these meet the same chance, and the baseline has the same boot in all of them. The seed does not depend
+    on which other levels a factor has.
     """
     own = sorted((path, str(level)) for path, level in levels.items() if path not in OF_GUESTS)
     text = json.dumps([run_seed, own, replicate, *([cut] if cut else [])])
@@ -140,8 +144,9 @@ def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int, cut: in
 
 
 def nics_of(bench: plan.Bench, trials: Sequence[plan.Trial] = ()) -> tuple[Nic, ...]:
-    """Every NIC of the machine: those of uplinks, and those on hubs, of what lives within a trial too.
-    Uplinks may share a wire that no node is on.
+    """Returns every NIC of the machine: of uplinks, and of nodes on hubs.
+
+    Nodes that are made within a trial are included. Uplinks may share a wire on which no node is.
     """
     hubs = [link.name for link in bench.links if link.kind == "hub"]
     first = hubs[0] if hubs else ""

@@ -39,7 +39,7 @@ _NO_MEMORY = "deadlocked on memory"
 
 @dataclass(frozen=True)
 class Output:
-    """What came out of one boot. `error` says why it is not all that should have."""
+    """The result of one boot. `error` is the reason why records are missing, None if none are."""
 
     records: tuple[Record, ...]
     error: str | None
@@ -52,9 +52,10 @@ class Output:
 class EmulatedMachine:
     """Carries batches out, several at a time. Use as a context manager.
 
-    `images` by the names of their kernel and profile. `executor`: who boots, by default one at a time on
-    this host. `fresh`: also those whose records are known, and compare. Virtual time is made with the
-    `emulator`, or where there is none with the distribution's QEMU.
+    `images` are by the names of their kernel and profile. `executor` carries out the boots, by default one
+    at a time on this host. With `fresh`, batches whose records are known are booted too, and their records
+    compared.
+    `emulator` is hypertare's own; without it the machine runs under the distribution's QEMU.
     """
 
     def __init__(
@@ -271,8 +272,7 @@ class EmulatedMachine:
 
 
 def check_processor(agent: Path, processor: str, settings: Emulated) -> None:
-    """Whether the emulator can have page walks take the time that they have on a processor, as JSON,
-    with these settings.
+    """Checks that the emulator accepts a processor's description (JSON) for page walks with these settings.
 
     Raises:
         InputError: its description contradicts itself.
@@ -289,14 +289,14 @@ def check_processor(agent: Path, processor: str, settings: Emulated) -> None:
 
 
 def _ask_for_line(agent: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    """QEMU's command line, of an agent that runs nothing."""
+    """Asks the agent for QEMU's command line; nothing is started."""
     argv: list[str | Path] = [agent, "emulate", "--show", *options]
     return subprocess.run(argv, capture_output=True, timeout=20)
 
 
 @contextlib.contextmanager
 def _or_error(answer: Future[Output]) -> Iterator[None]:
-    """What goes wrong is the answer, for whoever waits for it is another thread."""
+    """Sets an exception of the block as the answer, because another thread waits for it."""
     try:
         yield
     except BaseException as error:
@@ -308,7 +308,7 @@ def _digest_of(parts: object) -> str:
 
 
 def _last_words(console: Sequence[str]) -> str:
-    """Why, where the machine's init or its kernel said so."""
+    """Returns the reason for the machine's end that its init or kernel printed; empty if neither did."""
     said = [line for line in console if line.startswith(CONSOLE_PREFIX)]
     if said:
         return f": {said[-1].removeprefix(CONSOLE_PREFIX)}"
@@ -341,7 +341,7 @@ def _shown(line: bytes) -> str:
 
 
 def _parsed(raw: bytes) -> tuple[tuple[Record, ...], str | None]:
-    """The records up to the first line that is none."""
+    """Returns the records up to the first line that is no record, and the error of that line or None."""
     records: list[Record] = []
     for line in raw.splitlines(keepends=True):
         if not line.endswith(b"\n") or len(line) > MAX_LINE:

@@ -1,4 +1,4 @@
-"""What a run was made on and with, stored beside its numbers."""
+"""The machine of a run and the versions of its programs, which are stored beside its figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 OF_THE_HOST = ("qemu", "xen")
-"""Versions of programs that are of the host on which benches stand."""
+"""Programs whose versions are those of the host on which benches stand."""
 
 
 def machine_state(host: Host | None = None) -> MachineState:
@@ -45,13 +45,13 @@ def versions(
     asked: Asked | None = None,
     emulator: Emulating | None = None,
 ) -> dict[str, str]:
-    """Of all that has a part in the numbers; what is not there is left out.
+    """Returns the versions of all programs that may influence the figures, without those that do not exist.
 
     Args:
-        agent: it answers at once, and so is asked here.
-        image: what guests boot.
-        asked: the other programs, where they were asked before.
-        emulator: what virtual time is made with.
+        agent: the agent's path; it answers at once and is asked here.
+        image: the image that guests boot.
+        asked: answers of the other programs, if they were asked before.
+        emulator: the emulator of virtual time.
     """
     asked = asked or Asked()
     found = {
@@ -70,7 +70,7 @@ def versions(
 
 
 def _xen(host: Host) -> str | None:
-    """Where this host is its driver domain."""
+    """Returns Xen's version if this host is its driver domain, else None."""
     try:
         return xen.find(host).described if xen.is_driver_domain(host) else None
     except MachineError:

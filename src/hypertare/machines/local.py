@@ -24,8 +24,10 @@ _OF_NETWORK: dict[Network, tuple[str, ...]] = {"none": (), "host": ("--network",
 def _not_to_be_had(
     bench: plan.Bench, error: HypertareError, blamed: type[plan.NodeKind] = plan.Guest
 ) -> BenchReady:
-    """To blame are guests: nobody else needs anything of the host's settings; or those that somebody else
-    made.
+    """Returns the record of a bench that could not be made, which blames its first node of the kind
+    `blamed`.
+
+    By default that is a guest: no other node needs settings of the host.
     """
     guest = next((node.name for node in bench.nodes if isinstance(node.kind, blamed)), None)
     text = " ".join(filter(None, (error.what, error.do)))
@@ -52,8 +54,10 @@ class LocalMachine(HostAgent):
         self._allowed = os.sched_getaffinity(0)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        """Raises:
-        NotPutBackError: a setting of this host could not be put back.
+        """Ends the agent and puts this host's settings back.
+
+        Raises:
+            NotPutBackError: a setting could not be put back.
         """
         self.close()
         try:
@@ -89,13 +93,14 @@ class LocalMachine(HostAgent):
         return super().make_bench(bench, limit_s)
 
     def stand_aside(self, cpus: Set[int]) -> None:
-        """Leaves these CPUs alone as long as a bench stands, if there are others: what thinks between two
-        trials is not to be in the way of what gets ready for the next one there.
+        """Keeps this process off these CPUs as long as a bench stands, if the host has others.
+
+        So the controller's work between two trials does not delay nodes that prepare the next trial there.
         """
         os.sched_setaffinity(0, self._allowed - cpus or self._allowed)
 
     def processes(self) -> tuple[int, ...]:
-        """Of its nodes, those that are not below this process."""
+        """Returns the processes of the machine's nodes that are no descendants of this process."""
         return tuple(self.engine.pids.values()) if self.engine is not None else ()
 
     def teardown(self) -> list[Record]:

@@ -98,12 +98,15 @@ class Sent:
 
     @property
     def place(self) -> str:
-        """In the words of a shell there."""
+        """The file's path on the host, quoted for a shell."""
         return f'"$HOME/{FOLDER}/{self.name}"'
 
 
 def look(reach: Sequence[str], files: Sequence[Sent], cpus: int, more: str) -> dict[str, str]:
-    """What a host is, by words; it has these files then, and `more` was run there behind them.
+    """Looks at a host, sends it the files that it lacks, and then runs the script `more` on it.
+
+    Returns:
+        The lines that the scripts printed: the rest of each, by its first word.
 
     Raises:
         MachineError: it cannot be reached, is no Linux on x86-64, has fewer CPUs, or cannot have the files.
@@ -137,7 +140,7 @@ def look(reach: Sequence[str], files: Sequence[Sent], cpus: int, more: str) -> d
 
 
 def argv(reach: Sequence[str], script: str) -> list[str]:
-    """Whatever shell the user has there, another reads the script."""
+    """Returns the ssh command that runs a script by /bin/sh, whatever shell the user has there."""
     ssh = shlex.split(os.environ.get(SSH) or reach[0])
     return [*ssh, *_OPTIONS, *reach[1:], f"exec /bin/sh -c {shlex.quote(script)}"]
 
@@ -221,7 +224,7 @@ def _exchanged(
 
 
 def _given(to: int, left: memoryview) -> memoryview:
-    """What is left of it; nothing where nobody takes it any more, which its end says."""
+    """Writes a part of `left` and returns the rest; returns an empty rest if the reader has ended."""
     try:
         return left[os.write(to, left[:_AT_ONCE]) :] if left else left
     except BrokenPipeError:
@@ -267,7 +270,7 @@ def refused(reach: Sequence[str], said: str) -> MachineError:
 
 
 def address_of(reach: Sequence[str]) -> str | None:
-    """Where ssh connects to; none through another host, or through a port that is forwarded here."""
+    """Returns the IP address to which ssh connects; None for a proxy or a loopback address."""
     known = _configured(reach)
     if known.get("proxyjump", "none") != "none" or known.get("proxycommand", "none") != "none":
         return None
@@ -282,7 +285,7 @@ def address_of(reach: Sequence[str]) -> str | None:
 
 
 def _configured(reach: Sequence[str]) -> dict[str, str]:
-    """What ssh's configuration makes of it."""
+    """Returns the settings that ssh's configuration gives this destination, by name (`ssh -G`)."""
     try:
         said = subprocess.run(
             [*shlex.split(os.environ.get(SSH) or reach[0]), "-G", *reach[1:]],

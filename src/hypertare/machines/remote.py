@@ -54,8 +54,10 @@ _MOST_BEFORE = 1000
 
 @dataclass(frozen=True)
 class RemoteHost:
-    """A host that has our agent and files, as its agent surveyed it. `environment` is what commands find
-    there of its user's, `work` where a run's work directory is brought, which is `brings` on this host.
+    """A remote host that has our agent and files, with the survey that its agent made.
+
+    `environment` holds the variables that commands find there. `brings` is the run's work directory on this
+    host, and `work` the directory on the remote host into which it is copied.
     """
 
     reach: tuple[str, ...]
@@ -136,8 +138,10 @@ def _environment(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def _survey(reach: tuple[str, ...], text: str) -> Survey:
-    """Raises:
-    MachineError: it is none.
+    """Parses the survey that a host's agent printed.
+
+    Raises:
+        MachineError: the text is no survey.
     """
     try:
         record = parse(text)

@@ -1,5 +1,6 @@
-"""The pipe of steps: a host agent is a child process, or one that such a process reaches; plans go in, and
-records come out.
+"""The pipe to a host agent: steps with plans go in, and records come out.
+
+The agent is a child process, or a process on another host that a child process (ssh) reaches.
 
 The agent makes everything in namespaces of its own and dies with its input, so that nothing is left
 behind whatever happens to this process.
@@ -47,10 +48,10 @@ class AgentError(HypertareError):
 
 
 class HostAgent:
-    """Has benches made and trials executed by a host agent. Use as a context manager.
+    """Lets a host agent make benches and execute trials. Use as a context manager.
 
-    `described` is what an error calls it, `named` where it has to be found. `proc` is where the programs
-    beside it are seen; none where they are another host's.
+    Errors call the agent `described`; an error at its start uses `named`, which has its path. `proc` is the
+    directory in which the other programs of its host are seen, None for another host.
     """
 
     proc: Path | None = None
@@ -233,8 +234,8 @@ class HostAgent:
 
 
 class _Lines:
-    """Lines of a pipe, read by who waits for them: to be handed one by another thread would take longer
-    than most of them take to come.
+    """The lines of a pipe. The waiting thread reads them itself: passing a line on from another thread
+    would take longer than most lines take to come.
     """
 
     def __init__(self, pipe: IO[bytes]) -> None:

@@ -40,7 +40,7 @@ _PAST_THE_CACHE = frozenset({"none", "directsync"})
 
 @dataclass(frozen=True)
 class GuestFacts:
-    """What a study's guests are beside their settings.
+    """Facts about a study's guests beside their settings.
 
     `memory` is in bytes; `cpus` are a guest's, which `cpus_key` of `[sut]` sets, and `machine_cpus` those
     of the machine that they share. `on_emulated` says that this is the emulated one, `needs_disk` that a

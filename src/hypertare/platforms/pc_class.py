@@ -1,4 +1,4 @@
-"""What a PC must be for a platform."""
+"""Classes of emulated PCs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PcClass:
-    """Platforms that need another hypervisor, image or CPU need a PC of another class.
+    """A class of emulated PCs. Platforms that need different hypervisors, images or CPUs need different
+    classes.
 
-    `profile` is its image's. A boot takes about `boot_s` seconds of this host, and `guest_boot_s` more a
-    guest. Where it `has_guests`, the node `host` moves their packets (it is Xen's driver domain, or
-    KVM's host) and is no baseline. `modules` are those that its kernel loads beside what its devices
-    need. `own_memory`, in bytes, is what it takes without its guests, `guest_overhead` what each guest
-    takes beside its own memory. With a `has_driver_domain` that has memory of its own, and the
-    hypervisor a scheduler. A host that `unpacks_programs` has the archive of those that its guests see.
-    Where it `takes_kernel_args`, its kernel is under test and has the study's.
+    - `profile`: the profile of its image.
+    - `boot_s`, `guest_boot_s`: seconds of this host that a boot takes, and that each guest adds.
+    - `has_guests`: the node `host` moves the packets of guests, as Xen's driver domain or as KVM's host,
+      and is no baseline.
+    - `modules`: kernel modules that it loads beside the drivers of its devices.
+    - `own_memory`, `guest_overhead`: bytes that it takes without guests, and that each guest takes beside
+      its own memory.
+    - `has_driver_domain`: the driver domain has memory of its own, and the hypervisor a scheduler.
+    - `unpacks_programs`: the host has the archive of its guests' programs.
+    - `takes_kernel_args`: its kernel is under test and gets the study's arguments.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What a platform is: what stands on a bench for it, and what is so on it and not on others.
+"""The base class of platforms: the node of a platform on a bench, and the properties of platforms.
 
-Each has one file beside this one, and stands in `registry.py`. Nothing else asks which one a platform is:
-it asks for one of these facts.
+Each platform has one file beside this one and an entry in `registry.py`. Other modules never compare
+platforms; they use the properties below.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypertare.platforms.pc_class import PC, PcClass
 from hypertare.protocol import plan
 
 Nic = Literal["the machine's", "modelled", "paravirtual"]
-"""`modelled`: its VMM gets the model, and its address."""
+"""Kinds of a platform's NIC. For `modelled` the VMM is given a model and a MAC address."""
 
 Typed = Literal["host", "container", "guest"]
 """Where a person types a command."""
@@ -24,13 +24,15 @@ Typed = Literal["host", "container", "guest"]
 
 @dataclass(frozen=True)
 class NodeInputs:
-    """What a study and its machine give to a node.
+    """The settings and resources from which a platform makes its node.
 
-    `boots_from`: a kernel and an initramfs, where one boots; `reach`: the words by which a machine that was
-    there is reached, `may_be_set` whether its settings may be changed, and `outside` the process of this
-    host that it is in, where that is known. `inner_seed` is that of an emulated machine which the node is a
-    guest of, and `injects_once` says that its processor gives a guest an interrupt once; `tsc` is how a
-    guest of Xen reads the time-stamp counter.
+    - `boots_from`: a kernel and an initramfs, if the node boots one.
+    - `reach`: the words of the ssh command that reaches a given machine.
+    - `may_be_set`: the settings of a given machine may be changed.
+    - `outside`: the process of this host in which a given machine runs, if it is known.
+    - `inner_seed`: the seed of the emulated machine whose guest the node is.
+    - `injects_once`: that machine's processor gives a guest an interrupt once and not twice.
+    - `tsc`: how a guest of Xen reads the time-stamp counter.
     """
 
     cpus: int
@@ -59,7 +61,7 @@ class NodeInputs:
 
 
 class Platform(ABC):
-    """A platform; what is said here holds unless its own file says otherwise."""
+    """A platform. The values here are defaults that a platform's own file overrides."""
 
     name: ClassVar[str]
 
@@ -68,7 +70,7 @@ class Platform(ABC):
     is_made: ClassVar[bool] = True
     """hypertare makes it, and knows what it made. Else it was there before, and may be another machine."""
     is_host: ClassVar[bool] = False
-    """It is the node `host` itself, whose one kernel does the work of all guests."""
+    """Whether it is the node `host` itself, whose single kernel does the work of all guests."""
 
     # --- kernel
     has_own_kernel: ClassVar[bool] = False
@@ -78,7 +80,7 @@ class Platform(ABC):
     least_memory: ClassVar[int] = 0
     """Bytes with which it boots."""
     least_memory_of: ClassVar[str] = ""
-    """Who needs them, in an error."""
+    """Words for an error: the part of the platform that needs this memory."""
     own_settings: ClassVar[frozenset[str]] = frozenset()
     """Settings of `sut` that no other platform has: as factors they make several systems under test on one
     bench, not several benches."""
@@ -120,7 +122,7 @@ class Platform(ABC):
     """The class of PC that an emulated machine is for it."""
     settings_typed_at: ClassVar[Typed]
     kernel_typed_at: ClassVar[Typed]
-    """The same of its kernel's settings."""
+    """Where a user types commands that change settings of its kernel."""
     shares_memory: ClassVar[bool] = False
     """Its node can have memory in common with the machine that it is on, for frames past its card."""
     has_disk: ClassVar[bool] = True
@@ -130,8 +132,8 @@ class Platform(ABC):
     unlike_by_datapath: ClassVar[Mapping[plan.Datapath, str]] = {}
     """How its network on this host differs from what people have, by what moves its packets."""
     caveat_of_baseline: ClassVar[str | None] = None
-    """What it being there means for the baseline of this host."""
+    """A warning about the baseline of this host, if this platform is in the study; else None."""
 
     @abstractmethod
     def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        """What it is in a plan."""
+        """Returns the kind of its node in a plan."""

@@ -29,8 +29,10 @@ class Drops(ProbeKind):
     is_of_network = True
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
-        """Of the first node, by where there was no room; what the NIC had no room for waits in a guest's
-        tap, if it has one.
+        """Returns the drops on the way into the first node, by place.
+
+        Drops in a guest's tap count as drops of its ring: the tap's queue is full because the NIC had no
+        room.
         """
         dropped = places(phase, nodes[0])
         named = ("ring", "tap", "backlog", "socket")
@@ -44,12 +46,13 @@ class Drops(ProbeKind):
 
 
 def places(phase: Phase, node: str) -> dict[str, float | None]:
-    """Packets dropped on the way into a node, by place; none where it was not looked.
+    """Returns the packets dropped on the way into a node, by place; None for a place that was not counted.
 
-    `sender`: its link took no more, or it had no way; a full backlog behind its veth is in it. `tap`:
-    the queue before a guest's NIC, full because the NIC had no room. `ring`: the NIC had no room and
-    said so itself. `backlog`: the CPU's queue, which the kernel counts as the interface's, too.
-    `driver`: the rest of what the interface dropped.
+    - `sender`: the sender's link took no more or had no route; a full backlog behind its veth is included.
+    - `tap`: the queue before a guest's NIC was full because the NIC had no room.
+    - `ring`: the NIC had no room and counted the drop itself.
+    - `backlog`: the CPU's queue was full. The kernel counts these drops as the interface's, too.
+    - `driver`: all other drops of the interface.
     """
     names = ("backlog", "socket", "memory", "no_port", "checksum", "ip_receive")
     found = {name: phase.probe(node, "drops", name) for name in names}

@@ -22,7 +22,7 @@ VMX_EXITS = (
 (asm/svm.h, asm/vmx.h): those with a response of their own. All others are `exits_other`."""
 
 _WRITES, _RESERVED = 1 << 1, 1 << 3
-"""Of a page fault's error code. KVM marks pages where devices have registers by a bit that is reserved."""
+"""Bits of a page fault's error code. KVM marks pages with device registers by a reserved bit."""
 
 
 class KvmExits(ProbeKind):
@@ -36,7 +36,9 @@ class KvmExits(ProbeKind):
     is_optional = True
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
-        """By reason. What was not met while reasons were counted is 0."""
+        """Returns the exits by reason; a reason that did not occur is 0. Empty unless all guests were
+        counted.
+        """
         counted = [
             values for node in nodes if (values := phase.values(node, self.name)) is not None
         ]
@@ -50,8 +52,10 @@ class KvmExits(ProbeKind):
         return dict(found)
 
     def register_writes(self, phase: Phase, node: str) -> float | None:
-        """Writes of a guest to registers of devices that are memory, its notifications among them. By page
-        faults, as AMD's processors report them; Intel's report misconfigured tables.
+        """Returns a guest's writes to device registers in memory, its notifications included.
+
+        They are counted by page faults, as AMD's processors report them. Returns None on Intel's
+        processors, which report misconfigured tables.
         """
         reading = phase.probes.get((node, self.name))
         faults = None if reading is None else reading.histograms.get("page_faults")

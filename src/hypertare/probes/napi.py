@@ -17,7 +17,7 @@ OF_POLLS = ("driver_packet_rate", "poll_rate", "packets_per_poll")
 
 
 class Napi(ProbeKind):
-    """Polls are those of `POLLS_TRACED` where this one has none."""
+    """How a node took packets from its NIC, with the polls of `POLLS_TRACED` if it has none itself."""
 
     name = "napi"
     places = ("machine",)
@@ -36,7 +36,7 @@ class Napi(ProbeKind):
     is_of_network = True
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
-        """Of the first node."""
+        """Returns the responses of the first node."""
         node = nodes[0]
         counted = next(
             (one for one in _COUNTING if phase.sum_over_interfaces(node, one, "polls") is not None),

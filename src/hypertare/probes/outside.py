@@ -10,7 +10,7 @@ from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase
 
 _PARTS = ("vmm", "vhost", "datapath")
-"""What of a guest's CPU time on its host is not its virtual CPUs'."""
+"""Parts of a guest's CPU time on its host that are not of its virtual CPUs."""
 
 
 class Outside(ProbeKind):
@@ -54,7 +54,7 @@ class Outside(ProbeKind):
         return phase.probe(node, self.name, own)
 
     def cpu_share(self, platform: str, phase: Phase, node: str) -> float | None:
-        """The same as a share of one CPU's."""
+        """Returns `cpu_s` as a share of one CPU's time."""
         return phase.rate(node, self.name, self.cpu_s(platform, phase, node))
 
     def all_s(self, phase: Phase) -> float | None:
@@ -91,7 +91,7 @@ class Outside(ProbeKind):
 
 
 def _has_driver_group(platform: str, phase: Phase) -> bool:
-    """Whether what QEMU does beside its virtual CPUs is a group with a weight of its own."""
+    """Whether QEMU's threads beside the virtual CPUs are in a cgroup with a weight of its own."""
     return find(platform).weighted_by == "cgroups" and bool(phase.weights)
 
 

@@ -1,6 +1,6 @@
-"""What a probe is: who is asked, and which responses are made of what it counts.
+"""The base class of probes: the nodes that a probe reads, and the responses made of its counters.
 
-Each has one file beside this one, and stands in `registry.py`. Its values are named in `VALUES` of
+Each probe has one file beside this one and an entry in `registry.py`. Its values are named in `VALUES` of
 `crates/agent/src/probe/NAME.rs`; `tests/protocol/test_protocol.py` holds the two together.
 """
 
@@ -28,24 +28,31 @@ Place = Literal[
     "datapath",
     "shared",
 ]
-"""`outside`: what is under test, seen from the machine below. `host`: the machine. `machine`: what is under
-test where that is a machine of its own, and nothing where it shares the host's kernel. `way`: others that
-its packets pass, where drops are counted. `peer`: its peers, there. `kernel`: the machine itself and, where
-guests' memory is its own, each guest. `processor`: the machine's CPUs. `guest`: each guest that works, as
-KVM sees it. `datapath`: each whose packets a process of ours moves. `shared`: the machine, where it is one
-on which others work too.
+"""Where a probe is read.
+
+- `outside`: the systems under test, seen from the machine below.
+- `host`: the machine.
+- `machine`: the systems under test, if they do not share the host's kernel.
+- `way`: other nodes that their packets pass, if drops are counted.
+- `peer`: the peers among these.
+- `kernel`: the machine and, if guests' memory is the machine's own, each guest.
+- `processor`: the machine's CPUs.
+- `guest`: each guest that works, as KVM sees it.
+- `datapath`: each guest whose packets a process of ours moves.
+- `shared`: the machine, if other programs use it too.
 """
 
 Topic = Literal["polling", "translation"]
-"""What workloads are asked: how packets were taken from NICs, or what translating addresses costs. A probe
-that fits neither leaves it out, and has values only: a workload may make responses of them.
+"""Subjects of probes for workloads: how packets were taken from NICs, and the cost of address translation.
+
+A probe without a topic has values alone, of which a workload may make responses.
 """
 
 
 class ProbeKind:
-    """A probe: `responses` are those of its `topic` that `measure` makes of it.
+    """A probe. `responses` belong to its `topic`; `measure` makes them of its values.
 
-    Values that every workload has in its CPU time are read where that is put together.
+    CPU time, which every workload has, is read elsewhere (`hypertare.workloads.responses`).
     """
 
     name: ClassVar[plan.ProbeName]
@@ -56,7 +63,10 @@ class ProbeKind:
     is_optional: ClassVar[bool] = False
     """Studies may have it or do without; all others are always read."""
     in_warmups_with: ClassVar[str | None] = None
-    """It takes time of what it counts, so only warm-ups have it: of studies with this other probe."""
+    """The probe that a study must ask for to have this one, in warm-ups only: its reading takes time.
+
+    None for a probe that is read in trials.
+    """
     is_of_network: ClassVar[bool] = False
     """It is asked only where something is sent."""
 
@@ -71,5 +81,5 @@ class ProbeKind:
         return {}
 
     def total(self, phase: Phase, nodes: Iterable[str], value: str) -> float | None:
-        """Over the nodes that worked, for others are not asked; none if none was."""
+        """Returns the sum of a value over the nodes that worked; None if no node has it."""
         return sum_of_known(phase.probe(node, self.name, value) for node in nodes)

@@ -70,12 +70,12 @@ USUAL: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
 
 
 def responses(topic: Topic) -> tuple[Response, ...]:
-    """Of all probes of a topic."""
+    """Returns the responses of all probes of a topic."""
     return tuple(response for kind in KINDS if kind.topic == topic for response in kind.responses)
 
 
 def measure(topic: Topic, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
-    """Of all probes of a topic, as `ProbeKind.measure` says."""
+    """Returns the values of all responses of a topic. For the arguments see `ProbeKind.measure`."""
     found: Found = {}
     for kind in KINDS:
         if kind.topic == topic:

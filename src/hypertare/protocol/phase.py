@@ -21,14 +21,14 @@ LOAD = "load"
 
 @dataclass(frozen=True)
 class Phase:
-    """What the records of a trial's measured phase say, by the ids of its tasks."""
+    """The records of a trial's measured phase: results and intervals by task, probes by node and probe."""
 
     results: dict[str, TaskResult]
     probes: dict[tuple[str, str], ProbeValues]
     intervals: dict[str, list[Interval]] = field(default_factory=dict)
     """By task, in the order of time."""
     weights: dict[str, float] = field(default_factory=dict)
-    """By node, where the trial set one; that of the driver domain by the node that set it."""
+    """CPU weights that the trial set, by node; the driver domain's by the node that set it."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Phase:
@@ -53,13 +53,13 @@ class Phase:
 
     @property
     def guests(self) -> tuple[int, ...]:
-        """Numbers of the systems under test that were there at once; none where there was one."""
+        """The numbers of the guests that worked at once; empty if there was a single system under test."""
         found = {self.guest_of(task) for task in self.results}
         return tuple(sorted(guest for guest in found if guest is not None))
 
     @property
     def neighbours(self) -> tuple[int, ...]:
-        """Those of them that only disturb."""
+        """The numbers of the guests that only disturb."""
         disturb = set(self.tasks(LOAD))
         works = {self.guest_of(task) for task in self.results if task not in disturb}
         return tuple(guest for guest in self.guests if guest not in works)
@@ -75,7 +75,7 @@ class Phase:
         )
 
     def guest_of(self, task: str) -> int | None:
-        """The number of the guest that a task is part of the work of, where there are several."""
+        """Returns the number of the guest for which a task works; None if there is a single one."""
         purpose = self.results[task].purpose
         return None if purpose is None else purpose.pair
 
@@ -131,7 +131,9 @@ class Phase:
     def sum_over_links(
         self, node: str, probe: str, begins: str, values: Collection[str]
     ) -> float | None:
-        """Of these values over a node's links whose names begin so, but for its loopback."""
+        """Returns the sum of these values over a node's links whose names begin with `begins`, without
+        loopback.
+        """
         counted = self.values(node, probe)
         if counted is None:
             return None
@@ -144,7 +146,7 @@ class Phase:
         )
 
     def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
-        """Of all interfaces of a node that have the value: a guest has one NIC."""
+        """Returns the sum of a value over all interfaces of a node that have it; None if none has."""
         reading = self.probes.get((node, probe))
         found = [
             number
@@ -174,6 +176,6 @@ def _alone(result: TaskResult) -> TaskResult:
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
-    """None where nothing is known; what is known may be less than there was."""
+    """Returns the sum of the known values, a lower bound if some are not known; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""What pages are made with and takes long to make anew, as files in the cache."""
+"""Files in the cache that pages are made with and that take long to make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FOLDER = "scripts"
 
 
 def place(name: str) -> Path:
-    """Of a file, which need not be there."""
+    """Returns the path of a file in the cache, which need not exist."""
     return cache_dir() / _FOLDER / name
 
 

@@ -455,7 +455,9 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
 
 
 def _marks(rows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """What a logarithmic axis names: tens, and 2 and 5 of each where there are few tens."""
+    """Returns the labelled values of a logarithmic axis: powers of ten, with 2 and 5 times each if they are
+    few.
+    """
     first = math.floor(math.log10(min(1, *(row["times_low"] for row in rows))))
     last = math.ceil(math.log10(max(row["times_high"] for row in rows)))
     steps = (1, 2, 5) if last - first <= 4 else (1,)
@@ -463,11 +465,14 @@ def _marks(rows: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 _FARTHEST = 1e6
-"""Times worse, or better, at which the end of an interval is drawn that lies farther still."""
+"""Largest ratio that is drawn, either way: the end of an interval that lies farther is drawn here."""
 
 
 def _times_worse(cost: float, estimate: Estimate) -> float:
-    """Two trials may leave so wide an interval that its end is a loss of all to the last digit."""
+    """Returns a cost as a ratio above 1 for worse, limited to `_FARTHEST` either way.
+
+    An interval from two trials may be so wide that its end is a loss of everything.
+    """
     return min(max(verdict.times_worse(cost, estimate.better), 1 / _FARTHEST), _FARTHEST)
 
 

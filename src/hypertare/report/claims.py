@@ -1,4 +1,4 @@
-"""What a study expected and what became of it, in one line."""
+"""The judgements of a study's claims, in one line."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ _PLATFORMS = dict(
     zip(KINDS, ("#3f8fd2", "#1f9e89", "#e07b39", "#9467c7", "#c561a6", "#b8860b"), strict=True)
 )
 _SHADES = (0.0, 0.35, -0.3, 0.6)
-"""Of variants of a platform: towards white, or where negative towards black."""
+"""Shades of a platform's variants: towards white if positive, towards black if negative."""
 
 LEVELS = ("#7d7ce0", "#a98f1e", "#d1495b", "#6b8e5a", "#8c6d5b", "#4d7f96", "#b0a0d8", "#7a869a")
-"""Of anything but platforms."""
+"""Colours of everything but platforms."""
 
 TONES = {
     "costs": "#d1495b",
@@ -25,15 +25,17 @@ TONES = {
     "no difference shown": "#7a869a",
     "undecided": "#b07d12",
 }
-"""Of every verdict."""
+"""The colour of each verdict."""
 
 MODES = {"user": LEVELS[0], "kernel": LEVELS[1], "interrupts": LEVELS[3], "stolen": LEVELS[7]}
 PARTS = {"elapsed": LEVELS[0], "walks": LEVELS[1]}
 
 
 def of_platforms(platforms: Mapping[str, str]) -> dict[str, str]:
-    """By the names of platforms as a report has them, each with its platform; variants of one differ in
-    shade.
+    """Returns a colour for each name of a platform in the report; variants of a platform differ in shade.
+
+    Args:
+        platforms: the platform, by the name that the report gives it.
     """
     seen: Counter[str] = Counter()
     made = {}
@@ -44,7 +46,10 @@ def of_platforms(platforms: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_lines(platforms: Mapping[str, str]) -> dict[str, str]:
-    """By the names of lines, each with its platform: the platform's colour where it separates lines."""
+    """Returns a colour for each line of a chart, given its platform by the line's name.
+
+    It is the platform's colour if the lines are of several platforms, else a colour of `LEVELS`.
+    """
     if len(set(platforms.values())) > 1 or set(platforms) <= set(platforms.values()):
         return of_platforms(platforms)
     return of_levels(list(platforms))

@@ -114,7 +114,7 @@ def chart(plot: Plot, report: Report, lines: Sequence[Distribution]) -> Spec:
 
 
 def _near(lines: Sequence[Distribution], baseline: str) -> dict[str, list[float]]:
-    """By facet, what round trips are near that take no longer."""
+    """Returns, by facet, the times of the baseline up to which a round trip counts as near."""
     found: dict[str, list[float]] = {}
     for line in lines:
         if line.platform == baseline:

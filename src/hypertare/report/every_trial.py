@@ -35,7 +35,7 @@ class Column:
 
     @cached_property
     def scale(self) -> tuple[float, str]:
-        """By what values are divided in charts, and the unit that they then have."""
+        """The divisor of values in charts, and the unit of the quotients."""
         there = [value for value in self.values if value is not None]
         return figures.axis_scale([*there, *self.ends], self.response.unit)
 
@@ -52,7 +52,10 @@ class Column:
 
 @dataclass(frozen=True)
 class EveryTrial:
-    """The good trials of a cell in the order of their numbers; each of `trials` is any point of one."""
+    """The good trials of a cell in the order of their numbers.
+
+    Each item of `trials` is a point of one trial, of any response: it holds the trial's place in the run.
+    """
 
     cell: str
     trials: tuple[Point, ...]
@@ -64,11 +67,11 @@ class EveryTrial:
 
     @cached_property
     def blocks(self) -> dict[int, int]:
-        """The places of the cell's blocks among themselves."""
+        """The place of each of the cell's blocks in their order, by the block's number."""
         return {block: at for at, block in enumerate(sorted({p.block for p in self.trials}))}
 
     def data(self) -> dict[str, Any]:
-        """What `report.js` makes the rows of a chart of, by columns; names stand once."""
+        """Returns the columns from which `report.js` makes the rows of charts. Names are listed once."""
         kinds = ["measured", "warmup"]
         places = {name: place for place, name in enumerate(self.platforms)}
         return {
@@ -100,7 +103,10 @@ class EveryTrial:
 
 
 def of_cell(report: Report, label: str, workload: str) -> EveryTrial | None:
-    """None where nothing is to be seen: without trials, or of responses that are nought in all of them."""
+    """Returns the table of a cell's trials, without responses that are zero in all of them.
+
+    Returns None if no response is left.
+    """
     values: dict[str, dict[int, float]] = {}
     trials: dict[int, Point] = {}
     responses = report.responses(workload)

@@ -27,7 +27,7 @@ from hypertare.report.verdict import (
 from hypertare.runs.summary import LevelChange, Summary
 
 MOST = 6
-"""As many as are read one by one; of more, those that show something stand in sentences."""
+"""Most changes that are given one by one; of more, only those that show a difference are."""
 
 
 def answer(summary: Summary, wording: Wording) -> Sentence | None:
@@ -107,8 +107,9 @@ def verdicts(summary: Summary, wording: Wording) -> Iterator[Sentence]:
 
 
 def largest(summary: Summary) -> tuple[LevelChange, ...]:
-    """Every change, or of many the largest. A study with claims asks what those say: of many changes it
-    gets their number alone.
+    """Returns every change or, if there are many, the largest that show a difference.
+
+    For a study with claims it returns none of many changes: the claims answer its questions.
     """
     every = summary.levels
     if len(every) <= MOST:
@@ -164,7 +165,9 @@ def compared(one: LevelChange) -> str:
 
 
 def _cost(one: LevelChange) -> str:
-    """Only where it is sure: beside the change itself it would read like a second answer."""
+    """Returns words for the difference in cost if it is sure; else nothing: it would read like a second
+    answer.
+    """
     ends = (one.cost_change_low, one.cost_change_high)
     if one.cost_change is None or ends[0] is None or ends[1] is None or ends[0] <= 0 <= ends[1]:
         return ""
@@ -177,7 +180,7 @@ def _tone(one: LevelChange) -> Tone:
 
 
 def turned(every: Sequence[LevelChange], wording: Wording) -> Iterator[Sentence]:
-    """Where one level is better on the baseline, the first to be named, and worse elsewhere."""
+    """Yields a sentence for each level that is better on one platform and worse on another."""
     first: dict[object, LevelChange] = {}
     for one in every:
         place = (one.factor, shown(one.level), wording.label(one.cell))

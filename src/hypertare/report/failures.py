@@ -16,7 +16,7 @@ _NETWORK = re.compile(
     r"getaddrinfo|No route to host",
     re.IGNORECASE,
 )
-"""What programs say who look for the network."""
+"""Error messages of programs that find no network."""
 
 NO_NETWORK = (
     "there is no network inside, on any platform: fetch what the command needs before, into its work "
@@ -29,7 +29,7 @@ _MEMORY = re.compile(
     r"memory exhausted|heap out of|No space left on device",
     re.IGNORECASE,
 )
-"""What ends for want of memory; files are in it, too."""
+"""Error messages of programs that run out of memory, in which files are held too."""
 NO_MEMORY = (
     "it wants more memory than a container and a guest have, where files are in memory too: give them more "
     "with --memory (in a study: sut.memory)"
@@ -44,7 +44,7 @@ NO_INSTRUCTION = (
 
 @dataclass(frozen=True)
 class Reason:
-    """`what` happened; `said` are the last lines that the program printed, as it printed them."""
+    """The reason of a failure: `what` happened, and the last lines that the program printed (`said`)."""
 
     what: str
     said: tuple[str, ...]
@@ -107,7 +107,7 @@ def sentences(
 
 
 def is_said(reason: str, sentences: Sequence[Sentence]) -> bool:
-    """Whether a sentence has said it already."""
+    """Whether one of the sentences already gives this reason of a failure."""
     one = Reason.of(reason)
     last = one.said[-1].strip() if one.said else one.what
     return any(last in sentence.text for sentence in sentences)

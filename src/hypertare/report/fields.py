@@ -25,8 +25,10 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Field:
-    """One level of each of the two factors. `x` and `line` are texts, `cells` what it is the mean of;
-    `low` and `high` are the mean itself where nothing is known of them.
+    """The mean of a response at one level of each of two factors, on one platform.
+
+    `x` and `line` are the levels as texts, `cells` is the number of cells in the mean. `low` and `high` are
+    the mean itself if it has no interval.
     """
 
     x: str
@@ -114,7 +116,7 @@ def title(plot: Plot) -> str:
 
 
 def scale(fields: Sequence[Field], *, logarithmic: bool = False) -> tuple[float, str]:
-    """By what all figures are divided, and their unit then."""
+    """Returns the divisor of all figures of a chart, and the unit of the quotients."""
     drawn = (value for one in fields for value in (one.mean, one.low, one.high))
     return figures.axis_scale(drawn, fields[0].unit, logarithmic=logarithmic)
 

@@ -1,6 +1,4 @@
-"""Every comparison as a row: the change, its interval, and the interval as a bar beside a mark where
-nothing changes.
-"""
+"""Rows for comparisons: the change, its interval, and a bar beside the mark of no change."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Ends:
-    """Of a bar, from the point where nothing changes."""
+    """The ends and the middle of a bar, relative to the point of no change."""
 
     low: float
     middle: float
@@ -34,8 +32,10 @@ class Ends:
 
 @dataclass(frozen=True)
 class Row:
-    """`value` is what was measured, absent of a comparison of levels; a baseline has no change. `bar` is
-    absent where there is nothing to be drawn.
+    """A row of a forest plot, as texts.
+
+    `value` is the measured mean, empty for a comparison of levels. `change` is empty for a baseline. `bar`
+    is None if the interval cannot be drawn.
     """
 
     name: str
@@ -86,16 +86,19 @@ def of_levels(report: Report) -> list[Forest]:
 
 
 def _stand_apart(every: Sequence[LevelChange]) -> bool:
-    """Whether what is compared is the title of rows that differ in nothing but who and where: commands are
-    long.
+    """Whether rows with the same levels compared are grouped under a title that names the levels.
+
+    They are if each group has several rows. Levels may be long, such as commands.
     """
     counts = Counter((factors.compared(one), one.response) for one in every)
     return bool(counts) and min(counts.values()) > 1
 
 
 def of_platforms(report: Report) -> list[Forest]:
-    """The leading responses beside the baseline, and in a run of one cell what the whole machine's CPU
-    paid. None where there are so many that nobody reads them.
+    """Returns the comparisons of the leading responses with the baseline; nothing if there are more than
+    `MOST`.
+
+    A run of one cell also has the CPU time of the whole machine.
     """
     leading = report.leading
     if not leading or len(leading) > MOST:
@@ -112,7 +115,7 @@ def of_platforms(report: Report) -> list[Forest]:
 
 
 def _of_one_cell(report: Report) -> list[Estimate]:
-    """With the baseline's own rows, for there is room for them."""
+    """Returns the estimates for the rows of a run with one cell, those of the baseline included."""
     return [
         one
         for one in report.estimates()
@@ -121,7 +124,7 @@ def _of_one_cell(report: Report) -> list[Estimate]:
 
 
 def _says_the_price(estimate: Estimate, report: Report) -> bool:
-    """Whether it is the whole machine's CPU time, which says what the answer costs others."""
+    """Whether an estimate is the whole machine's CPU time, and the run has values and costs of it."""
     if estimate.response != STAT.machine_cpu.name:
         return False
     alike = [one for one in report.summary.estimates if one.response == estimate.response]
@@ -161,7 +164,10 @@ def _row(
 
 
 def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
-    """Of ratios given as factors the logarithms, so that half is as far out as double."""
+    """Returns the ends of a row's bar, None if it cannot be drawn.
+
+    Ratios that are given as factors are drawn by their logarithms, so that half is as far out as double.
+    """
     if one.cost is None:
         return _closed(one.difference_low, one.difference, one.difference_high)
     ratios = verdict.ratios(one)
@@ -178,7 +184,7 @@ _MOST_UNDECIDED = 10.0
 """A ratio from which on an undecided bar would leave no room for those that are decided."""
 
 _LEAST = 1e-3
-"""A ratio of which a bar shows no more than that hardly anything is left."""
+"""Least ratio that a bar shows; a smaller one is drawn here."""
 
 
 def _closed(low: float | None, middle: float | None, high: float | None) -> Ends | None:
@@ -196,7 +202,7 @@ def _title(group: Sequence[Estimate] | Sequence[LevelChange]) -> str:
 
 
 def _unit(one: Estimate) -> str:
-    """Without the mark of its clock, which stands in the title."""
+    """Returns the unit of an estimate without the mark of the clock, which the title has."""
     return one.unit.removesuffix(VIRTUAL)
 
 

@@ -21,8 +21,11 @@ from hypertare.workloads.responses import meaning
 
 _BAR = 24
 _WORDS_OF_EVIDENCE = (None, 60, 48, 40, 32, 28, 24, 20, 16, 12, 8)
-"""Of each claim in a short document: all that there are, and fewer where they do not fit. Before any is
-cut, all go without what was wanted, which claims' texts say, and without the clock, which the page says.
+"""Limits of words for the evidence of each claim in a short document, tried in turn until the document
+fits.
+
+None is no limit. With any limit the evidence lacks the wanted bounds, which the claims' texts give, and the
+clock, which the page gives.
 """
 _WANTED = re.compile(r", wanted (?:above|below|within) [^,]+?(?=, |$)")
 _SPACE = "\u00a0"
@@ -151,7 +154,10 @@ def _warnings(report: Report) -> Iterator[str]:
 
 
 def _claims(report: Report, most_words: int | None = None) -> Iterator[str]:
-    """`most_words`: of the evidence of each. What its brackets hold is said once, in the head."""
+    """Yields the table of claims. `most_words` limits the evidence of each claim.
+
+    The head names the kind of interval, so the evidence does not.
+    """
     if not report.summary.claims:
         return
     yield from ("## Claims", "")
@@ -180,7 +186,7 @@ def _cells(report: Report) -> Iterator[str]:
 
 
 def _how(report: Report) -> Iterator[str]:
-    """What these figures are of: without it nobody could say whether they still hold."""
+    """Yields how the figures were made: date, seed, machine, versions and command."""
     summary, machine = report.summary, report.summary.machine
     lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
     yield (

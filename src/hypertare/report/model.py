@@ -50,9 +50,9 @@ _MODES: Mapping[str, tuple[str, ...]] = {
 
 
 MOST_CELLS = 3
-"""That are read one by one."""
+"""Most cells of a run whose figures are read one by one."""
 MOST_WHOLE_CELLS = 64
-"""Of which a page holds every response, chart and trial: some 0.2 MB each."""
+"""Most cells of which a page holds every response, chart and trial, some 0.2 MB each."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run found, ready to be shown.
+    """The findings of a run, ready to be shown.
 
-    `answers` say it in a line each, `verdicts` hold one for each comparison, `remarks` what else is to be
-    known: which level depends on the platform, what failed, which difference could have been shown.
-    `printed` is the last line of a good run on the baseline, by cell.
+    `answers` are one-line answers, `verdicts` has a sentence for each comparison. `remarks` are further
+    sentences: levels that depend on the platform, failures, and the least difference that could have been
+    shown. `printed` is the last line of a good run on the baseline, by cell.
     """
 
     source: Path
@@ -156,7 +156,7 @@ class Report:
 
     @property
     def ended_by(self) -> str:
-        """Of a run that is not complete: what came before its end."""
+        """The reason why a run is not complete: interrupted, or its time limit."""
         interrupted = any(INTERRUPTED in warning for warning in self.warnings)
         return "interrupted" if interrupted else "time limit"
 
@@ -183,7 +183,7 @@ class Report:
 
     @cached_property
     def colours(self) -> dict[str, str]:
-        """By the names of `platforms`."""
+        """The colour of each of `platforms`, by name."""
         return colours.of_platforms(self.platform_of)
 
     def cells(self) -> dict[str, dict[str, Level]]:
@@ -210,12 +210,12 @@ class Report:
 
     @property
     def has_many_cells(self) -> bool:
-        """What was found over all of them comes first then, and each is for those who ask."""
+        """Whether figures over all cells come first, and single cells only on request."""
         return len(self.cells()) > MOST_CELLS
 
     @property
     def has_hundreds_of_cells(self) -> bool:
-        """Of each a page has what leads; all else of those that are asked for."""
+        """Whether a page shows only the leading response of each cell, and more of the cells asked for."""
         return len(self.cells()) > MOST_WHOLE_CELLS
 
     def points_of(self, label: str, response: str) -> list[Point]:

@@ -20,12 +20,14 @@ from hypertare.workloads.command import COMMAND
 
 
 def hyperfine(report: Report) -> str:
-    """Commands alone: nothing else has a time of a run."""
+    """Returns the commands of a run as hyperfine's JSON. Other workloads have no elapsed time and are left
+    out.
+    """
     return _text({"results": list(_results(report))})
 
 
 def bmf(report: Report) -> str:
-    """By setting: each leading response with its interval, and its cost."""
+    """Returns the leading responses and their costs as Bencher's JSON, by setting, with intervals."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for one in _leading(report):
         measures = found.setdefault(_name(report, one), {})
@@ -72,7 +74,7 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _times(report: Report, one: Estimate, response: str) -> list[float]:
-    """Of the trials that count."""
+    """Returns the elapsed times of the trials that count."""
     platform = report.wording.platform(one.platform, one.cell)
     points = report.points_of(report.wording.label(one.cell), response)
     return [p.value for p in points if p.platform == platform and p.kind == "measured"]

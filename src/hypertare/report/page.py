@@ -49,7 +49,7 @@ class Chart:
 
 
 def where(found: Summary | Tuning) -> list[tuple[str, str]]:
-    """What every figure of a page carries with it."""
+    """Returns the machine, clock, accelerator and kernel, which stand beside every figure of a page."""
     return [
         ("machine", f"{found.machine.kind}, {found.machine.hostname}"),
         ("clock", found.clock),
@@ -59,7 +59,7 @@ def where(found: Summary | Tuning) -> list[tuple[str, str]]:
 
 
 def when(found: Summary | Tuning) -> list[tuple[str, str]]:
-    """And what makes it again, or distinguishes it from another time."""
+    """Returns the start, the length and the seed of a run."""
     lasted = (found.ended - found.started).total_seconds() if found.ended else None
     return [
         ("started", found.started.strftime("%Y-%m-%d %H:%M UTC")),

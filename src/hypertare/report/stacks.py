@@ -1,4 +1,4 @@
-"""What each of several guests got, one upon the other, over a factor: bars whose height is the whole."""
+"""Stacked bars over a factor: each segment is the part of one of several guests, the height their sum."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def rows(plot: Plot, parts: Sequence[StackSegment]) -> Iterator[tuple[str, ...]]
 
 
 def _is_several(one: Estimate, report: Report) -> bool:
-    """Whether it is of guests that are there one by one too."""
+    """Whether an estimate is of several guests, each of which has an estimate of its own too."""
     return any(
         (e.platform, e.cell, e.response) == (one.platform, one.cell, one.response)
         for e in report.summary.guests
@@ -178,7 +178,7 @@ def _facet(plot: Plot, part: StackSegment, parts: Sequence[StackSegment]) -> str
 
 
 def _natives(plot: Plot, report: Report) -> list[Estimate]:
-    """What the baseline does in the same cells, where that is a whole of parts: not of CPU time."""
+    """Returns the baseline's estimates in the plot's cells; nothing for CPU time."""
     if plot.y in _DRIVER:
         return []
     return [

@@ -86,7 +86,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
 
 
 def _short(table: Table) -> Iterator[RenderableType]:
-    """A grid of more rows than a screen has is a line that says where it is."""
+    """Yields a grid, or one line that names where to see it if it has more rows than a screen."""
     if len(table.rows) <= _MOST_OF_GRID:
         yield from _found(table)
         return
@@ -194,7 +194,7 @@ def _found(table: Table) -> Iterator[RenderableType]:
 
 
 def _title(table: Table) -> str:
-    """An abbreviation stays one."""
+    """Returns a table's title with a small first letter, unless it begins with an abbreviation."""
     title = table.title
     return plain(title if title[:2].isupper() else title[0].lower() + title[1:])
 
@@ -214,7 +214,7 @@ def _claims(report: Report) -> Iterator[RenderableType]:
 
 
 def _failures(report: Report) -> list[RenderableType]:
-    """How many, and what their sentences do not say: other reasons, last lines of consoles."""
+    """Returns the number of failures, and the reasons and console lines that no sentence has."""
     if not report.failures:
         return []
     count = len(report.failures)
@@ -255,7 +255,7 @@ def _failed(group: Sequence[Failure], report: Report) -> str:
 
 
 def _warnings(report: Report, every: bool) -> list[RenderableType]:
-    """Of most of them the first sentence says what is wrong."""
+    """Returns the warnings: all in full with `every`, else the first sentence of a few."""
     if not report.warnings:
         return []
     if every:
@@ -266,7 +266,7 @@ def _warnings(report: Report, every: bool) -> list[RenderableType]:
 
 
 def _unsaid(report: Report) -> list[str]:
-    """Without what a sentence has said already: which programs were busy."""
+    """Returns the warnings except those about busy programs, which a sentence gives already."""
     disturbances = {warning(one) for one in report.summary.disturbances}
     return [text for text in report.warnings if text not in disturbances]
 

@@ -20,7 +20,7 @@ _INDENT = 2
 
 @dataclass(frozen=True)
 class Forests:
-    """Several below each other, in the same columns."""
+    """Several forest plots below each other, with common columns."""
 
     forests: Sequence[Forest]
     interval: str

@@ -22,7 +22,7 @@ _PLAIN = str.maketrans(
         "●": "o",
     }
 )
-"""Each as wide as what it stands for, but for those that stand in no column."""
+"""ASCII replacements of letters. In columns each is as wide as the letter that it replaces."""
 
 
 def put(console: Console, shown: RenderableType) -> None:

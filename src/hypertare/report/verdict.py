@@ -27,13 +27,13 @@ _FEW = "too few blocks with both platform and baseline"
 _MOST_FLOORS = 3
 
 _FEW_VERDICTS = 3
-"""As many as an eye takes in at once; more need a sentence over all of them."""
+"""Most verdicts that are given one by one in the answer; more get one sentence for all of them."""
 
 _AS_FACTOR = 900.0
 """From this change on, in per cent, a factor reads better: ×41 and not +4,000 %."""
 
 TOO_FEW = "too few trials to say"
-"""Of a verdict that is undecided (`hypertare.stats.practical.rule`)."""
+"""Words for an undecided verdict (`hypertare.stats.practical.rule`)."""
 
 _ONE_BLOCK = "one block decides nothing"
 
@@ -57,7 +57,7 @@ MARKS: Mapping[Tone, str] = {
     "failed": "✗",
     "unknown": "?",
 }
-"""What says a tone without its colour."""
+"""Marks that show a tone without its colour."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Wording:
     clock: Literal["wall", "virtual"]
     accelerators: Mapping[str, str | None]
     elsewhere: frozenset[str] = frozenset()
-    """Platforms that are a machine with another processor: what they differ by is no cost of being one."""
+    """Platforms on a machine with another processor: a difference to them is no cost of virtualisation."""
     threshold: float = THRESHOLD
     in_factors: frozenset[str] = frozenset()
     """Responses of which a change reaches tenfold: all of theirs are given as factors, so that the unit
@@ -179,8 +179,7 @@ class Wording:
 
 
 def named(factor: str, level: Level) -> str:
-    """A level that is a word speaks for itself; a number needs its factor's name, and so do words that
-    are said of anything."""
+    """Returns a level in words, with its factor's name if it is a number or a common word."""
     if isinstance(level, str) and level[:1].isalpha() and level not in _OF_ANYTHING:
         return level
     return f"{factor_text(factor)} {shown(level)}"
@@ -245,20 +244,18 @@ def confidence_text(confidence: float) -> str:
 
 
 def heading(shown: Iterable[Estimate | LevelChange], otherwise: float) -> str:
-    """Of a column of intervals of changes, which have one confidence or several."""
+    """Returns the heading of a column of intervals; it names the confidence if all rows have the same."""
     levels = {one.cost_confidence for one in shown if one.cost_confidence is not None}
     return "interval" if len(levels) > 1 else confidence_text(next(iter(levels), otherwise))
 
 
 def none_shown(one: Estimate | LevelChange) -> str:
-    """Of a verdict that shows no difference: whether one was seen that does not matter."""
+    """Returns words for a verdict without a difference: none shown, or one that is too small to matter."""
     return "no difference that matters" if one.reason == "size" and one.cost else NO_DIFFERENCE
 
 
 def bound(one: Estimate | LevelChange, wording: Wording) -> str:
-    """How much worse it may be where no difference is shown: `at most +5 %`; nothing where nothing was
-    seen of that.
-    """
+    """Returns how much worse a response may be if no difference is shown: `at most +5 %`; else nothing."""
     worst = one.cost_high
     if one.verdict != NO_DIFFERENCE or worst is None or not one.cost:
         return ""
@@ -471,12 +468,12 @@ def cost_text(estimate: Estimate, wording: Wording) -> tuple[str, str]:
 
 
 def is_taken_back(estimate: Estimate) -> bool:
-    """Whether there would be a verdict, but for what is in doubt."""
+    """Whether an estimate has no verdict only because it is in doubt."""
     return estimate.verdict is None and estimate.doubt is not None and estimate.baseline is not None
 
 
 def added_text(estimate: Estimate) -> tuple[str, str]:
-    """What the platform adds to the baseline's, in the response's unit, beside a change in per cent."""
+    """Returns the difference to the baseline and its interval, in the response's unit; else empty texts."""
     if estimate.cost is None or estimate.difference is None:
         return "", ""
     bounds = (estimate.difference_low, estimate.difference_high)
@@ -500,8 +497,8 @@ def change_of(one: Estimate | LevelChange, wording: Wording) -> str:
 
 
 def ratio_text(one: Estimate | LevelChange, cost: float, wording: Wording) -> tuple[str, str]:
-    """A cost with its interval as the change of the response that it is."""
-    # What is undecided may reach anywhere: it has no say in the unit of its neighbours, nor they in its.
+    """Returns a cost and its interval as the change of the response: signed per cent, or a factor."""
+    # An undecided interval may be very wide, so it chooses its unit for itself and not for its neighbours.
     as_factor = None if one.verdict == "undecided" else one.response in wording.in_factors
     return change_text(_sign(one) * cost, _signed_ends(one), "%", as_factor)
 
@@ -517,12 +514,12 @@ def ratios(one: Estimate | LevelChange) -> list[float]:
 
 
 def _sign(one: Estimate | LevelChange) -> int:
-    """From a cost, a share, to the change of the response in per cent."""
+    """Returns the factor that turns a cost, a share, into the change of the response in per cent."""
     return 100 if one.better == "lower" else -100
 
 
 def _is_tenfold(one: Estimate | LevelChange) -> bool:
-    """Whether per cent would be read badly; what is undecided has no say."""
+    """Whether a change or its interval reaches tenfold, so that factors read better; never if undecided."""
     if one.cost is None or one.verdict == "undecided":
         return False
     changes = [_sign(one) * one.cost, *(100 * (ratio - 1) for ratio in ratios(one))]
@@ -579,7 +576,7 @@ _NARROW = 1.1
 
 
 def _times(ratio: float) -> str:
-    """Of an end so far out no digit is worth reading."""
+    """Returns a ratio in words, `0` or `over 1,000,000` beyond the limits."""
     if ratio < 1 / _MOST_TIMES:
         return "0"
     return f"over {_MOST_TIMES:,.0f}" if ratio > _MOST_TIMES else figures.significant(ratio)
@@ -608,7 +605,7 @@ def mean_text(estimate: Estimate, unit: str) -> tuple[str, str]:
 
 
 def mean(estimate: Estimate) -> float:
-    """Geometric where a change is a ratio, so that the baseline's times the change is the platform's."""
+    """Returns the mean of an estimate: the geometric one if its change is a ratio, so that both agree."""
     return estimate.estimate if estimate.geometric is None else estimate.geometric
 
 

@@ -13,7 +13,7 @@ from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.summary import Estimate, Summary
 
 SHORT_S = 0.005
-"""Less is the start of a program and hardly its work."""
+"""Seconds of elapsed time below which a command hardly does more than start."""
 
 _MOST_LETTERS = 200
 _MOST_OF_NAME = 15
@@ -23,7 +23,7 @@ LEFT = "left"
 """Beside the texts that a command printed, the names of processes that it left behind."""
 
 IDLE = 0.5
-"""Of elapsed time: less CPU time than that, and the command mostly waited."""
+"""Share of elapsed time. A command with less CPU time mostly waited."""
 
 EMULATED = "tcg"
 _EMULATION_COSTS = 1.5
@@ -73,7 +73,7 @@ def sentences(
 
 
 class Besides:
-    """Something of commands' runs on the baseline that no figure has: processes that they left behind, and
+    """Facts about commands' runs on the baseline that no figure shows: processes that they left behind, and
     calls that wait for a disk.
     """
 
@@ -82,7 +82,10 @@ class Besides:
         self._syncs: dict[str, float] = {}
 
     def add(self, workload: str, records: Sequence[Record]) -> None:
-        """Of a run in good order, also one that is not counted: in those disks are looked for."""
+        """Takes in the records of a run that ended in good order.
+
+        Warm-ups are taken in too: calls that wait for a disk are counted in them alone.
+        """
         for record in records:
             if isinstance(record, TaskResult):
                 if names := record.text.get(LEFT):
@@ -164,7 +167,7 @@ def _elapsed(summary: Summary, of: Collection[str]) -> Iterator[Estimate]:
 
 
 def _whole_seconds(one: Estimate) -> int | None:
-    """That it takes, and hardly more; none of another time."""
+    """Returns the whole seconds of an elapsed time, if it is hardly longer; else None."""
     whole = int(one.estimate + _EARLY_S)
     return whole if whole and one.estimate - whole <= _START_S else None
 
@@ -180,7 +183,7 @@ class _Cpu:
         }
 
     def share(self, one: Estimate) -> float:
-        """NaN, which is neither more nor less than anything, where it is not known."""
+        """Returns the command's CPU time as a share of its elapsed time; NaN if it is not known."""
         place = (one.platform, tuple(one.cell.items()))
         used = [self._used.get((*place, name), math.nan) for name in ("user", "system")]
         return sum(used) / one.estimate

@@ -97,13 +97,13 @@ def _read(folder: Path) -> Kept:
 
 
 def _written(folder: Path) -> str:
-    """Names end in date and time; a run that was named by hand stands by when it was made."""
+    """Returns the date and time by which a run is sorted: those in its name, or its directory's."""
     named = _NAME.match(folder.name)
     made = datetime.fromtimestamp(folder.stat().st_ctime)
     return f"{named['stamp']}{named['number'] or ''}" if named else f"{made:%Y%m%d-%H%M%S}"
 
 
 def _study_of(folder: Path) -> str:
-    """From its name: a directory for each study is not opened to find one."""
+    """Returns the study of a run from its directory's name, without opening the run."""
     named = _NAME.match(folder.name)
     return named["study"] if named else folder.name

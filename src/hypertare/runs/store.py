@@ -564,8 +564,9 @@ class Store:
         return found
 
     def _records_with(self, text: str) -> Iterator[tuple[int, list[Record]]]:
-        """By trial, records in whose line the text stands; no other is looked at. Row by row, for all of
-        them are too much to be held at once.
+        """Yields, trial by trial, the records whose line contains a text.
+
+        Other records are not parsed. Rows are read one by one, since all of them may not fit into memory.
         """
         mark = text.encode()
         with _sentences(self.path):

@@ -19,7 +19,7 @@ UNPACED = "search.unpaced"
 
 
 class Lab(Protocol):
-    """Who measures: `hypertare.engine.trial_runner`, or something made up in a test."""
+    """The measurer: `hypertare.engine.trial_runner`, or a substitute in a test."""
 
     left_s: Callable[[], float]
     clock: Callable[[], float]
@@ -58,7 +58,7 @@ class Rounds:
 
     @property
     def trials_left(self) -> int:
-        """At most."""
+        """The most trials that the open searches may still need."""
         most = self.plan.settings.most_trials
         return sum(most - one.trials for one in self._searches if one.need is not None)
 

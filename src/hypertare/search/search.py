@@ -1,4 +1,4 @@
-"""What a search hears, trial by trial, and what it says."""
+"""The input of a search, trial by trial, and its result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Measured:
     """A trial of a search.
 
-    `rate` is what was asked for in b/s, none for as fast as the sender can; `sent` what was sent;
-    `loss` the share of it that did not arrive; `error` why it failed, else none.
+    `rate` is the requested rate in b/s, None for an unpaced sender. `sent` is the rate that was sent,
+    `loss` the share of it that did not arrive. `error` is the reason of a failure, else None.
     """
 
     rate: float | None

@@ -83,7 +83,7 @@ def _p(between: float, residual: float, above: int, below: int) -> float:
 
 
 class Running:
-    """`mean` of values that come one by one, each in constant time: for who looks after every one."""
+    """The `mean`, with its interval, of values that are added one by one in constant time each."""
 
     def __init__(self, confidence: float = 0.95) -> None:
         self.count = 0

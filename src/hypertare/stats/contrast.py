@@ -15,9 +15,7 @@ _LEAST_ROUNDS = 2
 
 @dataclass(frozen=True)
 class Side:
-    """Values by round, and the boot of each round: what is compared was measured close together where
-    it was measured in one round.
-    """
+    """Values by round, and the boot of each round. Values of one round were measured close together."""
 
     values: Mapping[Any, Sequence[float]]
     boots: Mapping[Any, Hashable]

@@ -1,4 +1,4 @@
-"""Which factor matters most: the variance between the cells of a full factorial, in its parts."""
+"""Divides the variance between the cells of a full factorial into the shares of its factors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Subset = tuple[int, ...]
 """Factors by their places, ascending: one is a main effect, several are an interaction."""
 
 _NOTHING = 1e-9
-"""Of 1, what arithmetic leaves of 0."""
+"""Least number that counts as above 0, in quantities of the order of 1: arithmetic rounds."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Lead:
-    """Which of two factors has the larger total: of all parts that have one of both in them, and not both,
-    what share those of the first have, with its interval. Above a half the first leads.
+    """The lead of one factor over another: the share of the first in all parts that contain one of the two.
+
+    Parts with both factors are left out. Above one half the first factor has the larger total.
     """
 
     share: float
@@ -177,18 +178,18 @@ class _Grid:
 
     @property
     def exact(self) -> bool:
-        """Beside what was measured noise is no more than what arithmetic rounds off."""
+        """Whether the noise is no more than arithmetic rounds off."""
         return self.noise <= self._rounded
 
     @cached_property
     def _rounded(self) -> float:
-        """A variance that is none."""
+        """The largest variance that counts as zero."""
         return 1e-24 * float((self.means**2).max())
 
     # --- coordinates
 
     def _coordinates(self, along: Array) -> Array:
-        """The first axis is that of cells."""
+        """Transforms values into coordinates, along the first axis, which is that of cells."""
         found = along.reshape(*self.shape, -1)
         for place, basis in enumerate(self._bases):
             found = np.moveaxis(np.tensordot(basis, found, axes=(1, place)), 0, place)
@@ -196,7 +197,7 @@ class _Grid:
 
     @cached_property
     def _is_in(self) -> NDArray[np.bool_]:
-        """Of each coordinate whether a factor is in its part: cells by factors."""
+        """Whether the part of a coordinate contains a factor: a row per coordinate, a column per factor."""
         found: NDArray[np.bool_] = np.indices(self.shape).reshape(len(self.shape), -1).T > 0
         return found
 
@@ -214,8 +215,9 @@ class _Grid:
     # --- cells and rounds that are missing
 
     def _filled(self) -> Array:
-        """What makes the means of all cells of those that are there: empty ones get what the model says,
-        which is the least-squares fit (Yates).
+        """Returns the matrix that turns the means of cells with trials into the means of all cells.
+
+        Empty cells get the model's prediction, the least-squares fit (Yates).
         """
         there, empty = ~self.empty, self.empty
         rows = self._coordinates(np.eye(self.cells))
@@ -276,12 +278,12 @@ class _Grid:
         return len(self._places[part]) * self._noises[part][0] * self._of_mean(part)
 
     def _variance(self, parts: Sequence[Subset]) -> float:
-        """Over the grid, without what noise adds and what arithmetic rounds off."""
+        """Returns the variance of these parts over the grid, without noise and rounding."""
         found = ((self._squares(one) - self._added(one)) / self.cells for one in parts)
         return sum(one for one in found if one > self._rounded)
 
     def _part(self, parts: Sequence[Subset], whole: float) -> VarianceShare:
-        """Of one part, or of several together."""
+        """Returns the share of one part, or of several together, in the variance `whole`."""
         share = min(1.0, self._variance(parts) / whole) if whole > self._rounded else 0.0
         if self.exact:
             return VarianceShare(share, share, share, None)

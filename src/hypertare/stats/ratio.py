@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST = 709.0
-"""Of which the exponential is a number."""
+"""The largest number whose exponential fits into a float."""
 
 Better = Literal["higher", "lower"]
 ByBlock = Mapping[int, Sequence[float]]

@@ -261,7 +261,7 @@ class Claim(Settings):
 
     @property
     def seconds(self) -> tuple[dict[str, Level] | None, ...]:
-        """What each matching cell is compared with; one that is none where it is not compared."""
+        """The levels of the cells with which each matching cell is compared; a single None without any."""
         if isinstance(self.against, tuple):
             return self.against or ({},)
         return (self.against,)
@@ -280,7 +280,7 @@ class Claim(Settings):
 def no_level(
     path: str, level: Level, factors: Sequence[Mapping[str, Collection[Level]]]
 ) -> str | None:
-    """Why no cell has it; `factors` are of each workload that may have it."""
+    """Returns why no cell has this level, or None. `factors` has an item for each workload that may."""
     places = [of_one[path] for of_one in factors if path in of_one]
     if not places:
         return _none(

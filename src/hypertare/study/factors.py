@@ -11,12 +11,15 @@ from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import KINDS as PLATFORMS
 
 GUESTS = "sut.guests"
-"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
+"""The setting for the number of guests that work at once. A bench has as many guests as any cell needs, so
+a level of this factor needs no bench of its own.
+"""
 
 
 def is_easy(path: str, workload: str) -> bool:
-    """Whether it can be varied from trial to trial on one bench: a factor of guests picks the first
-    ones of those that stand there.
+    """Whether a setting can be varied from trial to trial on one bench.
+
+    The number of guests can: a trial uses the first guests of the bench.
     """
     return path == GUESTS or path.startswith((f"workloads.{workload}.", "knobs."))
 
@@ -29,10 +32,10 @@ def combinations(factors: dict[str, tuple[Any, ...]]) -> list[dict[str, Level]]:
 
 
 def concerns(path: str, platform: Platform, *, whole_pcs: bool) -> bool:
-    """Whether a setting makes a difference to a platform, so that its levels are a comparison of it.
+    """Whether a setting makes a difference to a platform, so that its levels can be compared on it.
 
-    The baseline runs beside every level of `sut.datapath`, which it has not: what it differs by is noise,
-    or another rate that it was offered.
+    The baseline, for example, runs beside every level of `sut.datapath` but has no datapath. Its trials at
+    these levels differ by noise, or by another offered rate.
 
     Args:
         whole_pcs: the machine is made as the study says (`MachineKind.boots_whole_pcs`).

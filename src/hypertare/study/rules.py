@@ -1,6 +1,7 @@
-"""What of a study does not go together: each rule raises `ValueError` with what is wrong and what to do.
+"""Rules for settings of a study that do not go together.
 
-They are asked in the order of `RULES`, and the first that is broken is said.
+Each rule raises `ValueError` with a sentence on the problem and the remedy. Rules are checked in the order
+of `RULES`, and the first broken one is reported.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from hypertare.study.study import Study
 
 LEAST_GUEST = 80 << 20
-"""With less Debian's kernel never says a word; from here on it panics by the name of memory if its work
-needs more.
+"""Least bytes of a guest's memory. With less, Debian's kernel prints nothing. From here on it reports a
+panic for lack of memory if its work needs more.
 """
 
 LEAST_EMULATED = 128 << 20
@@ -494,7 +495,7 @@ def _cpus_of_peers(study: Study) -> int:
 
 
 def _cpus_under_test(study: Study) -> int:
-    """Of the node that has the fewest."""
+    """Returns the CPUs of the node under test that has the fewest."""
     guests = [one for one in study.platforms if one.has_own_kernel]
     given = (study.sut.virtual_cpus(has_driver=one.pc.has_driver_domain) for one in guests)
     return min((study.sut.cpus, *given))
@@ -511,7 +512,7 @@ def interrupts_fit_the_cpus(study: Study) -> None:
 
 
 def workloads_fit_the_nodes(study: Study) -> None:
-    """What nodes are to do, they can."""
+    """Every workload fits the nodes of its bench."""
     routed = study.bench.topology == "routers"
     guests = [one for one in study.platforms if one.has_own_kernel]
     cpus = _cpus_under_test(study)
@@ -873,8 +874,10 @@ def plots_show_what_is_there(study: Study) -> None:
 
 
 def unknown(study: Study) -> dict[tuple[str, str], str]:
-    """What claims and plots name and the study has not, by table and by claim's text or plot's title. No
-    rule: `--quick` may leave levels out.
+    """Returns the problems of claims and plots that name something which the study lacks.
+
+    The keys are the table and the claim's text or the plot's title. This is no rule, because `--quick` may
+    leave levels out.
     """
     factors = _factors(study)
     problems = {
@@ -958,7 +961,7 @@ def _why_no_instructions(study: Study) -> str | None:
 
 
 def _responses(study: Study) -> dict[str, list[str]]:
-    """Names by workload."""
+    """Returns the names of responses, by workload."""
     walked = study.walked
     return {
         name: [one.name for one in of_workload(workload, walked=name in walked)]
@@ -967,7 +970,7 @@ def _responses(study: Study) -> dict[str, list[str]]:
 
 
 def _factors(study: Study) -> dict[str, dict[str, Any]]:
-    """Those that are in a workload's cells, with their levels, by workload."""
+    """Returns, by workload, the factors of its cells with their levels."""
     bench = {path: v for path, v in study.factors.items() if not path.startswith("workloads.")}
     modelled = study.walk.factors if study.walk else {}
     return {

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from hypertare.study.study import Study
 
 MOST_CELLS = 10_000
-"""Of all workloads and platforms: a night's work at half a second a trial. A run holds them all at once."""
+"""Most cells of a study, over all workloads and platforms: a night's work at half a second per trial. A run
+holds all of them at once.
+"""
 
 _TRIAL_OVERHEAD_S = 0.3
 _UNKNOWN_COMMAND_S = 2.0
@@ -25,7 +27,7 @@ def expected_trial_s(study: Study, workload: str) -> float:
 
 
 def can_be_carried_out(study: Study) -> None:
-    """There is an end to it."""
+    """The study has few enough cells to be carried out."""
     count = cells(study)
     if count <= MOST_CELLS:
         return
@@ -43,12 +45,14 @@ def can_be_carried_out(study: Study) -> None:
 
 
 def cells(study: Study) -> int:
-    """Of all workloads and platforms: trials, where each has one."""
+    """Returns the number of cells over all workloads and platforms, which is that of trials if each has
+    one.
+    """
     return sum(_cells(study, name) for name in study.workloads)
 
 
 def _cells(study: Study, workload: str) -> int:
-    """Of all platforms; guests that differ in what only they have are cells of their own."""
+    """Returns the number of cells of a workload over all platforms; each variant of a guest has its own."""
     easy = math.prod(len(levels) for levels in study.factors_of(workload).values())
     bench = {
         path: len(levels)

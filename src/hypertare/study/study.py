@@ -108,7 +108,7 @@ class Study(AnalysisTables):
     @model_validator(mode="before")
     @classmethod
     def _of_the_machine(cls, raw: Any) -> Any:
-        """What is not said depends on the machine."""
+        """Fills in the defaults that depend on the machine: its clock and its platforms."""
         machine = raw.get("machine") if isinstance(raw, dict) else None
         kind = MACHINES.get(machine) if isinstance(machine, str) else None
         if kind is None:
@@ -145,8 +145,9 @@ class Study(AnalysisTables):
         return tuple(PLATFORMS[name] for name in self.sut.platforms)
 
     def makes_variants(self, path: str) -> bool:
-        """Whether the levels of a setting stand side by side on one bench: those that only some platforms
-        have, but on a PC that is itself made as the study says.
+        """Whether the levels of a setting stand side by side on one bench, as variants of a platform.
+
+        They do if only some platforms have the setting, except on machines that boot whole PCs.
         """
         return is_own_setting(path) and not self.machine_kind.boots_whole_pcs
 
@@ -197,8 +198,9 @@ class Study(AnalysisTables):
         return found
 
     def levels(self, path: str) -> tuple[Any, ...]:
-        """What a setting of a table (`sut.cpus`) is in any cell: levels of its factor, of its type, else
-        what stands there.
+        """Returns the values that a setting of a table (`sut.cpus`) has in any cell.
+
+        These are the valid levels of its factor, or the study's own value.
         """
         asked = self.all_factors.get(path)
         if asked is None:
@@ -280,7 +282,7 @@ class Study(AnalysisTables):
 
     @property
     def most_beside(self) -> int:
-        """The same, of those that go on until memory gives out."""
+        """The most nodes that workloads add beside each system under test until memory runs out."""
         return max(one.most_beside for one in self._all_settings())
 
     def _all_settings(self) -> Iterator[AnyWorkload]:

@@ -85,7 +85,7 @@ def _unknown(change: KnobChange) -> Entry:
 
 
 def _by_hypervisor(virtual: Maker, otherwise: str) -> Maker:
-    """`otherwise`: what to do where there is none."""
+    """Returns a maker of commands for systems with a hypervisor, and of the note `otherwise` for others."""
 
     def entry(change: KnobChange) -> Entry:
         if change.system.virtual:

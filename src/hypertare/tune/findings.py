@@ -34,7 +34,7 @@ from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a tuning was made on, with and for."""
+    """The circumstances of a tuning: study, machine, platform, workload, budget and times."""
 
     study: str
     question: str
@@ -289,7 +289,7 @@ def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
 
 
 def _aim(aims: Aims) -> str:
-    """Of what a gain is one."""
+    """Returns words for the goal: the response, or responses, of which a gain is one."""
     if aims.goal == "balance" and aims.cpu is not None:
         return f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
     return f"gain of {word(aims.wanted[0].name)}"

@@ -22,8 +22,9 @@ from hypertare.tune.space import Knob, Setting, Space, level_of, resolved
 from hypertare.tune.tuner import Aims, Known
 
 _TABLES = ("emulated", "sut", "bench", "knobs")
-"""Of a study, with the tuned workload's: what decides what a setting does. Which other platforms stood
-beside does not, nor which cells there were."""
+"""Tables of a study that must be the same in both runs, beside the tuned workload's. The other platforms
+and the other cells of the earlier run make no difference.
+"""
 _BESIDE = ("sut.platforms",)
 _OF_MACHINE = ("cpu", "cpus", "kernel", "architecture", "distribution")
 _INSTEAD = "Give a run of this study under the same settings, or leave --from out."
@@ -143,7 +144,7 @@ def _known(setting: Setting, trials: Sequence[FinishedTrial], aims: Aims) -> Kno
 
 @dataclass(frozen=True)
 class _Fit:
-    """How settings of an earlier run and those of a tuning belong together."""
+    """Translates cells of an earlier run into settings of a tuning, and checks all other facts."""
 
     run: Path
     earlier: StudyFile
@@ -213,7 +214,7 @@ class _Fit:
 
     @cached_property
     def _levels(self) -> dict[str, dict[str, Level]]:
-        """By knob: as the tuning writes a level, by what a validated study has for it."""
+        """The levels of each knob as the tuning writes them, by their values in a validated study."""
         return {
             knob.path: {
                 repr(resolved(self.file, knob.path, level)): level

@@ -37,11 +37,13 @@ class Optimiser:
         )
 
     def suggest_first(self, setting: Setting) -> None:
-        """Will be asked for next."""
+        """Makes a setting the next one that `ask` returns."""
         self._study.enqueue_trial(self._encoded(setting))
 
     def learn(self, setting: Setting, gains: Sequence[float]) -> None:
-        """What is known of a setting already."""
+        """Adds the known gains of a setting to the sampler's data, unless the setting is outside of the
+        space.
+        """
         if any(not self._fits(knob, setting[knob.path]) for knob in self._knobs):
             return
         trial = self._optuna.trial.create_trial(
@@ -59,7 +61,7 @@ class Optimiser:
         }
 
     def learn_of(self, ticket: Any, gains: Sequence[float] | None) -> None:
-        """What came back; none where the setting failed."""
+        """Gives the sampler the gains of an asked setting; None for a setting that failed."""
         if gains is None:
             self._study.tell(ticket, state=self._optuna.trial.TrialState.FAIL)
         else:

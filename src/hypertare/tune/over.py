@@ -299,7 +299,10 @@ def _tuning(
     watch: Callable[[Study], AbstractContextManager[Observer]],
     run_options: RunOptions,
 ) -> AtLevel | None:
-    """That of one level: as it was found before, gone on with, or begun; none when Ctrl-C came first."""
+    """Returns the tuning of one level: an earlier result, or the result of a resumed or new run.
+
+    Returns None if Ctrl-C came first.
+    """
     own = folder / part.folder
     if (own / FILE_NAME).is_file():
         found: Tuning | None = Tuning.model_validate_json((own / FILE_NAME).read_bytes())

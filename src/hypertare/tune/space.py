@@ -84,7 +84,9 @@ class Knob:
 
 @dataclass(frozen=True)
 class Space:
-    """Every knob, those whose own goal is to be as small as can be without loss, and what stays."""
+    """The settings that a tuning may choose: knobs, knobs to be made as small as possible without loss
+    (`ladders`), and fixed settings.
+    """
 
     knobs: tuple[Knob, ...]
     ladders: tuple[Knob, ...] = ()
@@ -155,8 +157,7 @@ def _check_together(file: StudyFile, knobs: Sequence[Knob]) -> None:
 
 
 def varied(study: Study, settings: TuneSettings) -> Mapping[str, Any]:
-    """What is tuned, by path: the knobs that are named, else the factors. One level is no choice: that is
-    a factor that `--set` has fixed."""
+    """Returns the levels to tune, by path: of the named knobs, or of factors with several levels."""
     several = {path: levels for path, levels in study.factors.items() if len(levels) > 1}
     return settings.knobs or several
 

@@ -99,7 +99,7 @@ class Aims:
     confidence: float = 0.95
 
     def value(self, gains: Gains) -> float:
-        """What the goal makes of both gains: balance is their geometric mean."""
+        """Returns the gain that the goal is about; for `balance` the geometric mean of both."""
         if self.goal == "goodput":
             return gains[0]
         return gains[1] if self.goal == "cpu" else (gains[0] + gains[1]) / 2
@@ -399,8 +399,10 @@ class Tuner:
         return {path for one in best for path, level in one.items() if level != default[path]}
 
     def _of_earlier(self, knobs: Sequence[Knob]) -> list[Seen]:
-        """Settings of the earlier run that the search may ask for, with gains over nothing yet. A knob that
-        was shown not to matter is at its default; any other that is fixed by now has to have been.
+        """Returns the earlier run's settings that the search may ask for, with their logs as gains.
+
+        A knob that the screening showed not to matter is put to its default. Any other fixed knob must have
+        had its fixed level in the earlier run.
         """
         paths = {knob.path: knob for knob in knobs}
         fixed = {
@@ -428,17 +430,19 @@ class Tuner:
         return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
 
     def _best_of(self, earlier: Sequence[Seen]) -> list[Setting]:
-        """As many as a block of the search holds; measured here too, whatever they promise."""
+        """Returns the best settings of the earlier run, as many as a block of the search holds."""
         default = key(self.space.default)
         ranked = sorted(earlier, key=lambda one: -self.aims.value(one.mean))
         return [one.setting for one in ranked if key(one.setting) != default][:BATCH]
 
     def _teach_earlier(self, optimiser: Optimiser, earlier: Sequence[Seen]) -> bool:
-        """What the earlier run says of settings, as gains over the default: on the whole it says the same
-        as this tuning of those that both have measured. Whether there is any such setting yet.
+        """Gives the optimiser the earlier run's settings with their gains over the default.
 
-        The earlier run need not have measured the default, and may have found its machine faster or
-        slower as a whole.
+        The earlier run may not have measured the default, and its machine may have been faster or slower.
+        So its logs are shifted by the mean difference over the settings that both runs have measured.
+
+        Returns:
+            Whether any setting has been measured by both.
         """
         own = {key(self.space.default): (0.0, 0.0)}
         own |= {place: seen.mean for place, seen in self._gains.items()}
@@ -453,7 +457,10 @@ class Tuner:
         return True
 
     def _batch(self, optimiser: Optimiser) -> list[tuple[object, Setting]]:
-        """New questions; the default, doubles and what failed before are answered from memory."""
+        """Returns settings for the next block, each with its ticket.
+
+        The default, repeated settings, failed and hopeless ones are answered from memory and not measured.
+        """
         asked: list[tuple[object, Setting]] = []
         for _ in range(8 * BATCH):
             if len(asked) == BATCH:
@@ -582,8 +589,9 @@ class Tuner:
         return self.outcome
 
     def _enough(self, duels: Sequence[Duel], promised: float | None) -> bool:
-        """The study's stop rule; a small promise, which no fresh trial had a part in, is looked at as
-        closely as it needs.
+        """Whether the stop rule of the study ends the confirmation.
+
+        For a small promised gain the precision is half of that gain. The promise rests on no fresh trial.
         """
         closely = self.design.precision if promised is None else promised / 2
         decision = decide(
@@ -670,7 +678,9 @@ class Tuner:
     def _remember(
         self, settings: Sequence[Setting], trials: Sequence[FinishedTrial], phase: Phase
     ) -> list[Gains | None]:
-        """The gains over the block's default, which stands first; kept for all but that."""
+        """Returns the gains of a block's trials over its first one, the default, and stores all but the
+        first.
+        """
         gains = [self._gain(trials[0], trial) for trial in trials]
         for setting, trial, gain in zip(settings[1:], trials[1:], gains[1:], strict=True):
             if trial.status == "failed":

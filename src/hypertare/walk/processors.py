@@ -15,7 +15,7 @@ from hypertare.base.units import human_size, parse_size
 DEFAULT = "zen4"
 ALL = "all"
 OWN = "own"
-"""The shared caches that the description has."""
+"""The word for the shared caches that the description has."""
 NONE = "none"
 _LINE = 64
 _MOST_BYTES = 1 << 16
@@ -67,7 +67,7 @@ class Description:
 
     @property
     def hardware(self) -> str:
-        """As JSON, without what is said of it."""
+        """The description as JSON, without its sources and assumptions."""
         words = {"sources", "assumed"}
         return json.dumps(
             {key: value for key, value in self.raw.items() if key not in words}, default=str

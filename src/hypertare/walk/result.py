@@ -1,4 +1,4 @@
-"""What the model counted, and what follows of it. Pure."""
+"""The counts of the model of page walks, and the costs that follow from them. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE_STAGE: Paging = "native"
 
 
 class Counts(Closed):
-    """Of one layout on one processor, as the plugin writes them."""
+    """The counts of one layout on one processor, as the plugin writes them."""
 
     paging: Paging
     guest_pages: Pages
@@ -91,7 +91,7 @@ class Cost(Closed):
 
     @property
     def cycles(self) -> int:
-        """Of translation: look-ups in the second-level TLB, and walks."""
+        """Cycles of address translation: look-ups in the second-level TLB, and walks."""
         return self.counts.second_tlb_cycles + self.counts.cycles
 
 

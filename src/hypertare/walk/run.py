@@ -31,9 +31,11 @@ Progress = Callable[[int, float], None]
 
 @dataclass(frozen=True)
 class CommandEnvironment:
-    """Where a command runs: with the files, the environment and the terminal of whoever asks; or with
-    `root` as its files (`hypertare.engine.walk_root`), in `directory` there, with an environment of its
-    own, without input and with its output in a file.
+    """The files, directory, environment and output of a command.
+
+    Without `root` the command has the user's files, environment and terminal. With `root` it has the files
+    of that directory (`hypertare.engine.walk_root`), starts in `directory` below it, has an `environment`
+    of its own and no input, and writes its `output` to a file.
     """
 
     root: Path | None = None
@@ -42,7 +44,7 @@ class CommandEnvironment:
     output: IO[bytes] | None = None
 
     def start(self) -> list[str]:
-        """What a command line begins with."""
+        """Returns the first words of a command line, which enter `root`; nothing without one."""
         if self.root is None:
             return []
         enter = _ENTER.format(mount=_program("mount"), chroot=_program("chroot"))
@@ -51,7 +53,7 @@ class CommandEnvironment:
 
     @property
     def options(self) -> list[str]:
-        """Of `env`."""
+        """Options of `env`: the directory in which the command starts."""
         return [] if self.root is None else [f"--chdir={self.directory}"]
 
     def inside(self, path: Path) -> Path:
@@ -138,7 +140,7 @@ OWN_FILES = ".hypertare"
 
 
 def qemu() -> Path:
-    """Of the user mode.
+    """Returns the path of QEMU's user mode.
 
     Raises:
         MachineError: it is not installed.

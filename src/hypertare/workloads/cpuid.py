@@ -27,7 +27,7 @@ class CpuidSettings(LimitedSettings):
 
 
 class Cpuid(Workload):
-    """Of a guest under KVM each is an exit; Xen's paravirtual guests and emulated ones have none."""
+    """CPUID instructions. Each is an exit of a KVM guest; Xen's PV and emulated guests have none."""
 
     name = "cpuid"
     settings = CpuidSettings

@@ -1,8 +1,8 @@
-"""What is measured of several guests that work at once: of each, and of all of them. Pure.
+"""Responses of several guests that work at once: of each guest, and of all together. Pure.
 
-Of each it is what a guest has that works alone, from the records of its own tasks and node. What is of all
-of them each response says itself (`Response.of_guests`), but for what the kind of workload knows better
-(`Workload.measure_together`).
+Each guest has the responses of a guest that works alone, from the records of its own tasks and node. A
+response states how its value for all guests is made (`Response.of_guests`), unless the kind of workload has
+a better way (`Workload.measure_together`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OF_CPU = (
 
 
 def join(parts: Mapping[int, Values], responses: Iterable[Response]) -> Values:
-    """One value of each of these responses that all have who work."""
+    """Returns one value for each response that all working guests have."""
     return {
         response.name: _JOINED[response.of_guests](
             [values[response.name] for values in parts.values()]
@@ -71,7 +71,7 @@ def of_cpu(parts: Mapping[int, Values], weights: Mapping[int, float]) -> Values:
 
 
 def entitlements(parts: Mapping[int, Values], weights: Mapping[int, float]) -> dict[int, float]:
-    """By guest, where all that work have a weight."""
+    """Returns CPU time over entitlement, by guest; empty unless all working guests have a weight."""
     known = {g: values["outside_cpu"] for g, values in parts.items() if "outside_cpu" in values}
     if len(known) < 2 or not all(g in known and g in weights for g in parts):
         return {}

@@ -293,7 +293,9 @@ class Io(Workload):
         }
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        """Of a guest; nothing of a node that its machine has no view of from outside."""
+        """Returns a guest's counters per operation; nothing for a node that its machine does not see from
+        outside.
+        """
         counts = packet_work.of_guest(phase, node)
         if node != HOST and (HOST, OUTSIDE.name) in phase.probes:
             # Domains of Xen: no threads of virtual CPUs and of a VMM.
@@ -321,7 +323,7 @@ class Io(Workload):
 
 
 def _each(phase: Phase, count: float | None) -> float | None:
-    """Of one operation."""
+    """Returns a count per operation; None if either is not known."""
     operations = phase.total("io", "operations")
     return None if count is None or not operations else count / operations
 

@@ -132,7 +132,7 @@ class LifeSettings(LimitedSettings):
         ]
 
     def _reached(self, pair: Pair, node: plan.Node) -> plan.Reached:
-        """By one that it serves itself; without an interface of its own at its machine's address."""
+        """Returns a peer's request that the node must answer, at its own or its machine's address."""
         own = [one.address.partition("/")[0] for one in node.interfaces]
         end = End(node.name, own[0] if own else pair.near.address)
         port = _PORT + pair.rank

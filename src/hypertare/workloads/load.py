@@ -1,4 +1,4 @@
-"""What neighbours do until those who are measured have ended."""
+"""The tasks of neighbours, which last until the measured guest has ended."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What a packet costs a guest: exits, interrupts, kicks, and CPU time of who works for it. Pure.
+"""The cost of a packet for a guest: exits, interrupts, kicks, and CPU time of the guest and its helpers.
+Pure.
 
-A packet is what passes the guest's card as one, in or out: with segmentation offload up to 64 KB; or what
-comes past it, by memory that it shares with its machine. Counters
-are of the whole phase, and so are the packets: what a stream omits and what a ping leaves out count, and so
-do acknowledgements. A baseline has none of these: its machine is that of its peers as well, so that its
-interrupts are theirs, too.
+A packet is a unit that passes the guest's card, in or out; with segmentation offload it has up to 64 KB. A
+frame that reaches the guest past its card, by memory shared with its machine, counts as a packet too.
+Counters and packets are of the whole phase: the omitted parts of streams and pings count, and so do
+acknowledgements. A baseline has no such responses, since its interrupts are also those of its peers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RESPONSES = (
 
 @dataclass(frozen=True)
 class PastCard:
-    """Packets that a guest had past its card, and the CPU time of who fed them."""
+    """Packets that reached a guest past its card, and the CPU seconds of the tasks that moved them."""
 
     packets: float
     cpu_s: float
@@ -75,7 +75,7 @@ def of_guest(phase: Phase, node: str) -> Found:
 
 
 def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:
-    """Of a guest; nothing of a node that its machine has no view of from outside."""
+    """Returns a guest's counters per packet; no values for a node that cannot be seen from outside."""
     packets = NET_DEV.packets(phase, node)
     counts = of_guest(phase, node)
     backend = [phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vhost", "datapath")]

@@ -29,13 +29,13 @@ class End:
 
 @dataclass(frozen=True)
 class Pair:
-    """A system under test with the two ends of its traffic, of several that work at once.
+    """One of the systems under test that work at once, with the two ends of its traffic.
 
-    The near end is the system under test itself, unless that is a router, and the far one its peer.
-    `interfaces` are those of the system under test that the traffic passes. `number` counts from 1; a
-    pair that works alone has none. `place` counts the pairs of one node from 0: a baseline's node is in
-    every one. `machine` is the node of the machine that the system under test shares
-    memory with, where it can.
+    - `near`, `far`: the system under test itself, or an end node if it is a router; and the peer.
+    - `interfaces`: the interfaces of the system under test that the traffic passes.
+    - `number`: counts from 1; None for a pair that works alone.
+    - `place`: counts the pairs of one node from 0, since the baseline's node is in every pair.
+    - `machine`: the node of the machine with which the system under test can share memory, if it can.
     """
 
     rank: int

@@ -33,7 +33,7 @@ _VALUES = {
 }
 """Responses by the value that a life reports."""
 _EARLIEST = 0.1
-"""Of the time in which the cut comes."""
+"""Share of the time `within` before which no cut comes."""
 
 
 class PowerCutSettings(LimitedSettings):

@@ -59,7 +59,10 @@ class Printed(Settings):
         return self
 
     def response(self, others: tuple[Response, ...]) -> Response:
-        """Under its own name, or that which stands before the number, unless it is one of the others."""
+        """Returns the response of the figure, named by `name` or by the words before the number.
+
+        A name that another response has gets the prefix `printed_`.
+        """
         name = self.name or _name_of(self.find, self.path)
         if any(one.name == name for one in others):
             name = f"printed_{name}"
@@ -114,8 +117,10 @@ def _is_place(part: str, length: int) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """The whole as one document, else its last line, else all from the first line that begins one on:
-    fio says before it what it could not do.
+    """Parses the output as JSON: all of it, else its last line, else all from the first line that begins
+    JSON.
+
+    Programs such as fio print messages before their JSON.
     """
     lines = text.strip().splitlines()
     begin = next((at for at, line in enumerate(lines) if line.startswith(("{", "["))), 0)
@@ -136,8 +141,10 @@ def _kind(found: Any) -> str:
 
 
 def _number(found: Any, where: str) -> float:
-    """Raises:
-    ValueError: it is none.
+    """Converts a printed figure to a number.
+
+    Raises:
+        ValueError: it is no finite number.
     """
     text = str(found).strip()
     if isinstance(found, bool) or not isinstance(found, int | float | str):

@@ -1,4 +1,4 @@
-"""What is measured of a trial: of its tasks by the kind of its workload, and of its nodes' counters. Pure.
+"""Makes the responses of a trial: of its tasks, by the kind of workload, and of its nodes' counters. Pure.
 
 Values of tasks are named in `VALUES` of the agent's workloads; `tests/protocol/test_protocol.py` holds the
 two together.
@@ -53,8 +53,10 @@ _WITH_WALKS = (
 
 
 def meaning(clock: str, walks: Sequence[str] = ()) -> str:
-    """What to say wherever numbers of this clock are shown; nothing of the wall's. `walks`: the levels of
-    `emulated.walks`, if page walks take time with any."""
+    """Returns the explanation that stands beside figures of a clock; empty for the wall clock.
+
+    `walks` are the levels of `emulated.walks`, if page walks take time with any.
+    """
     if clock != "virtual":
         return ""
     return _WITH_WALKS % _listed(walks) if walks else _WITHOUT_WALKS
@@ -67,7 +69,7 @@ def _listed(walks: Sequence[str]) -> str:
 
 
 def mark_of(clock: str) -> str:
-    """What a unit has appended by this clock."""
+    """Returns the mark that units of this clock's figures end with."""
     return VIRTUAL if clock == "virtual" else ""
 
 
@@ -134,7 +136,7 @@ def why_not(workload: str, records: Iterable[Record]) -> str:
 
 
 def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
-    """Of a phase that one system under test had for itself, or of one guest's part of it."""
+    """Returns the values of a phase with a single system under test, or of one guest's part of a phase."""
     values: Found = {} if _only_disturbs(phase) else kind.measure(phase)
     if not kind.works_on_node:
         return values
@@ -150,7 +152,7 @@ def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
 
 
 def _of_counters(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
-    """Of a node that is a machine of its own."""
+    """Returns the values of a node's counters; empty for a node that is no machine of its own."""
     if not phase.has_counters_of(node):
         return {}
     values = counters.polling(phase, platform, node) if kind.polls else {}
@@ -158,7 +160,7 @@ def _of_counters(kind: Workload, platform: str, node: str, phase: Phase) -> Foun
 
 
 def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -> Found:
-    """Of all guests together."""
+    """Returns the values of all guests together."""
     parts = _parts(kind, platform, nodes, phase)
     working = _working(parts, phase)
     joined = guests.join(working, kind.responses)
@@ -180,7 +182,7 @@ def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -
 
 
 def _parts(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -> dict[int, Values]:
-    """By guest."""
+    """Returns the values of each guest."""
     parts = {
         guest: known(_of_one(kind, platform, node, phase.of_guest(guest, node)))
         for guest, node in _node_of(nodes, phase).items()
@@ -193,7 +195,7 @@ def _working(parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
 
 
 def _node_of(nodes: Sequence[str], phase: Phase) -> dict[int, str]:
-    """By guest. A baseline's one node does the work of all; what it used belongs to none of them.
+    """Returns the node of each guest; an empty name on the baseline, whose node belongs to no single guest.
 
     Raises:
         ValueError: the guests are not numbered from 1 on, or are more than there are nodes.

@@ -70,7 +70,7 @@ class Sending(Workload):
         return {OFFERED.name: _offered_share(phase, nodes)}
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
-        """What is counted of all pairs is counted so; goodput is the sum of the guests' own."""
+        """Returns the responses over all pairs; goodput is the sum of the guests' own."""
         values = self.measure(phase) | {"goodput": joined.get("goodput")}
         return values | streams_at_once.measure(parts, phase)
 
@@ -79,8 +79,9 @@ class Sending(Workload):
 
 
 def _offered_share(phase: Phase, nodes: Sequence[str]) -> float | None:
-    """None where no peer was asked for a rate. What a system under test does not send is its own limit,
-    which is measured.
+    """Returns the share of the requested rate that the peers sent; None if no peer was asked for one.
+
+    Senders under test do not count: their limit is what the trial measures.
     """
     peers = [task.values for task in phase.results_of("send") if task.node not in nodes]
     asked = sum_of_known(values.get("offered_bps") for values in peers)
@@ -89,7 +90,7 @@ def _offered_share(phase: Phase, nodes: Sequence[str]) -> float | None:
 
 
 def loss(phase: Phase) -> float | None:
-    """Sent is counted at the sender, received at the receiver: what is between is lost, wherever."""
+    """Returns the share of sent datagrams that the receiver did not count, wherever they were lost."""
     sent = phase.total("send", "sent_packets")
     received = phase.total("receive", "received_packets")
     return max(0.0, 1 - received / sent) if sent and received is not None else None

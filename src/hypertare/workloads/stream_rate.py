@@ -1,4 +1,4 @@
-"""Rates of a stream: what came, over the time for which it was sent. Pure.
+"""Rates of a stream: the received bytes, over the time in which they were sent or received. Pure.
 
 The receiver knows the time from the first arrival to the last. Where a stream stands still or loses
 datagrams, that alone flatters: who starves takes a little when there is time again, and this over the
@@ -16,12 +16,12 @@ from hypertare.protocol.phase import Phase, sum_of_known
 
 
 def goodput(phase: Phase) -> float | None:
-    """In b/s of payload, all streams together; none where nothing came."""
+    """Returns the goodput of all streams together, in b/s of payload; None if nothing came."""
     return sum_of_known(of_stream(phase, task) for task in phase.tasks("receive"))
 
 
 def packet_rate(phase: Phase) -> float | None:
-    """In datagrams/s, all streams together; none where nothing came."""
+    """Returns the datagrams/s of all streams together; None if nothing came."""
     return sum_of_known(_packet_rate(phase, task) for task in phase.tasks("receive"))
 
 
@@ -36,7 +36,9 @@ def of_stream(phase: Phase, receiver: str) -> float | None:
 
 
 def first_bytes(phase: Phase, receiver: str) -> float:
-    """What came with the first arrival; n arrivals are n - 1 gaps, so a receiver's goodput is without."""
+    """Returns the bytes of the first arrival. A receiver's goodput leaves them out: n arrivals have n - 1
+    gaps.
+    """
     bytes_, rate, elapsed_s = (
         phase.value(receiver, name) for name in ("received_bytes", "goodput_bps", "elapsed_s")
     )

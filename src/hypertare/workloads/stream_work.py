@@ -49,9 +49,9 @@ def measure(phase: Phase, node: str) -> Found:
 
 
 def _mean_segment(phase: Phase, node: str) -> float | None:
-    """None where the node both sends and receives: its segments would be of two kinds.
+    """Returns the mean payload of a TCP segment in bytes; None if the node both sends and receives.
 
-    What is received is counted as it comes from the NIC's driver, where GRO makes one of several.
+    Received segments are counted as they come from the NIC's driver, where GRO joins several into one.
     """
     sent, received = _own(phase, "send", node), _own(phase, "receive", node)
     if bool(sent) == bool(received) or _are_datagrams(phase):

@@ -1,4 +1,4 @@
-"""What streams of several guests have together, and of each the goodput beside the others. Pure."""
+"""Responses of streams of several guests: common ones, and each guest's goodput beside the others. Pure."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def why_not(phase: Phase) -> str | None:
 
 
 def with_common_rates(parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
-    """By guest, with the lower of its goodput and of its rate in the common interval.
+    """Returns the values of each guest, with the lower of its goodput and its rate in the common interval.
 
-    Over its own time a stream that had the line to itself for a while looks too well. Over the common
-    interval one that starves may, for that is when it came; its own rate knows its silence.
+    Over its own time, a stream looks too good if it had the line to itself for a while. Over the common
+    interval, a starving stream may look too good, because its bytes came then; its own rate contains its
+    silence.
     """
     found = common_of(phase)
     return {guest: _with_rate(values, guest, found, phase) for guest, values in parts.items()}

@@ -1,4 +1,4 @@
-"""Which ways for frames to a program a node has."""
+"""The interfaces by which a program on a node can take frames."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a workload is: its settings in a study, and what is measured of it.
+"""The base classes of workloads: their settings in a study, and their responses.
 
-Each kind has one file beside this one, and stands in `registry.py`. What depends on a study's settings
-is a method of them; what does not, of the kind. Nothing else asks which kind a workload is.
+Each kind has one file beside this one and an entry in `registry.py`. A method that depends on a study's
+settings belongs to the settings, any other to the kind. Other modules never compare kinds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ SETTLE_S = 10.0
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """What the machine gives to a workload's tasks, beside the pairs that work.
+    """The machine's inputs to a workload's tasks, beside the pairs that work.
 
-    `port_offset` is added to every port. Commands start in `cwd`, which is in their own view of the
-    files where `in_files`, and their servers in `peer_cwd`. `warmup`: the trial is not counted.
-    `watched`: its system calls may be looked at, which costs it time. `capacity_bps` is what the workload
-    carries at most in b/s, where the run has measured it. `gaps`: an analysis asks for those between
-    messages.
+    - `cwd`, `peer_cwd`: the directories in which commands and their servers start.
+    - `in_files`: `cwd` is in the commands' own view of the files.
+    - `warmup`: the trial is not counted.
+    - `watched`: the system calls of commands may be watched, which takes time.
+    - `port_offset`: is added to every port.
+    - `capacity_bps`: the most that the workload carries, in b/s, if the run has measured it.
+    - `gaps`: an analysis asks for the gaps between messages.
     """
 
     environment: dict[str, str]
@@ -49,7 +51,7 @@ class TaskInputs:
     gaps: bool = False
 
     def offered_bps(self, rate: float | OfCapacity | None) -> float | None:
-        """In b/s; none for as fast as it goes."""
+        """Returns the offered rate in b/s; None for an unpaced sender."""
         if not isinstance(rate, OfCapacity):
             return rate
         # Measured before anything is planned that is a share of it.
@@ -73,13 +75,20 @@ class Line:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What all nodes of a bench have: whether they are joined by routers, at least so many CPUs, the
-    largest packet of their links in bytes, whether some are on this host, in a sandbox without the
-    rights of its root, whether its guests can share memory with their machine, whether peers have the
-    programs that what is under test has, whether all of what is under test can have a disk, whether
-    a baseline does the work of several on its one, whether all of what is under test is made here, whether
-    some is a guest of a hypervisor below the machine, whether several work at once, and whether there are
-    disks whose power can be cut.
+    """Properties that all nodes of a bench have in common.
+
+    - `routed`: the systems under test are routers.
+    - `cpus`: each node under test has at least so many CPUs.
+    - `mtu`: bytes of the largest packet on the links.
+    - `sandboxed`: some nodes are on a host in a sandbox, without the rights of its root.
+    - `shares_memory`: guests can share memory with their machine.
+    - `peers_have_programs`: peers have the programs of the systems under test.
+    - `has_disks`: each system under test can have a disk.
+    - `several_on_a_disk`: the baseline does the work of several guests on its one disk.
+    - `all_made`: hypertare makes all systems under test.
+    - `under_hypervisor`: some system under test is a guest of a hypervisor below the machine.
+    - `several`: several systems under test work at once.
+    - `cuts_power`: the power of disks can be cut.
     """
 
     routed: bool

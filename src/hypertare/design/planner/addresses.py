@@ -15,22 +15,22 @@ WIRE = "wire"
 PEER = "peer"
 HOST = "host"
 LIFE_INDEX = 251
-"""Of what lives within a trial."""
+"""Index of the addresses of nodes that are made within a trial."""
 PEER_INDEX = 252
 CORE_RANK = 2 * MOST_GUESTS
-"""Before those of NICs between routers: behind both sides of all."""
+"""Base of the ranks of NICs on links between routers; the NICs of both sides have lower ranks."""
 DRIVER_ADDRESS = "10.77.0.1"
-"""Of a driver domain that routes; those of nodes under test begin after it."""
+"""Address of a driver domain that routes; the addresses of nodes under test begin after it."""
 HOST_INDEX = 0
 FAR_INDEX = 253
-"""Of the NIC of a far bridge, where the ends of routers are guests."""
+"""Index of the MAC address of a far bridge's NIC, on benches of routers."""
 
 HUB_INTERFACE = "sut0"
 """The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
 
 
 def peer_of_given(node: str) -> str:
-    """Whom a machine that was given speaks with."""
+    """Returns the name of the peer of the given machine `node`."""
     return f"{PEER}-{node}"
 
 
@@ -42,7 +42,9 @@ def interface_of(node: str, study: Study) -> str:
 
 
 def address_of(index: int, rank: int) -> str:
-    """Of the node of a variant, by its place on the bench and among its like."""
+    """Returns the IPv4 address of a node: `index` is its variant's place on the bench, `rank` its own
+    number.
+    """
     return f"10.77.{rank}.{index + 2}"
 
 
@@ -53,8 +55,11 @@ def with_prefix(address: str, study: Study) -> str:
 def mac_of(
     variant: Variant, rank: int, study: Study, on: MachineResources, index: int | None = None
 ) -> str | None:
-    """Of a node under test, or of one like it at another `index`, where that is not up to the machine: a
-    PC's NICs are all made for the bench, elsewhere those of guests are."""
+    """Returns the MAC address of a node under test, or of a node like it at another `index`.
+
+    All NICs of an emulated PC have an address of the bench, and so have those of guests on other machines.
+    Returns None for any other node, whose address the machine chooses.
+    """
     index = variant.index if index is None else index
     if study.machine_kind.boots_whole_pcs:
         return on.chance.mac(index, rank)
@@ -64,14 +69,17 @@ def mac_of(
 
 
 def model_of(variant: Variant, nic: plan.NicModel, study: Study) -> plan.NicModel | None:
-    """The model of the same NIC, where it has one."""
+    """Returns the model of the variant's NIC, or None if its NIC is not an emulated card."""
     if study.machine_kind.boots_whole_pcs:
         return None if variant.kind.nic == "paravirtual" else nic
     return nic if variant.kind.nic == "modelled" else None
 
 
 def router_nic(study: Study, variant: Variant, side: Network, on: MachineResources) -> routers.Nic:
-    """The baseline's interfaces are all on one node, the others' are two on each."""
+    """Returns the name, MAC address and model of a router's NIC on one side.
+
+    The baseline's one node has the NICs of all routers, so its names count them; any other node has two.
+    """
     name = f"eth{side.index}"
     if variant.kind.is_host:
         name = f"sut{side.rank}" if study.machine_kind.boots_whole_pcs else side.link

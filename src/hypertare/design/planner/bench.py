@@ -51,7 +51,7 @@ def way(study: Study, plot: WholePlot, on: MachineResources) -> list[plan.Link]:
 
 
 def _files(study: Study, on: MachineResources) -> plan.Files | None:
-    """What commands work on."""
+    """Returns the files that commands work on; None if no workload needs files or no directory is given."""
     if not study.needs_files or on.workdir is None:
         return None
     return plan.Files(
@@ -65,13 +65,13 @@ def _files(study: Study, on: MachineResources) -> plan.Files | None:
 
 
 def _scheduler(study: Study, plot: WholePlot) -> plan.Scheduler | None:
-    """What a machine under Xen must have been booted with."""
+    """Returns the scheduler with which a machine under Xen must have been booted; None without Xen."""
     under = host_of_guests(study, plot)
     return study.sut.scheduler if under is not None and under.has_driver_domain else None
 
 
 def _driver(study: Study, plot: WholePlot) -> plan.VirtualCpus | None:
-    """Of its driver domain, too."""
+    """Returns the virtual CPUs with which Xen's driver domain must have been booted; None without one."""
     under = host_of_guests(study, plot)
     if under is None or not under.has_driver_domain:
         return None

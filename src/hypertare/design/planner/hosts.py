@@ -44,7 +44,7 @@ def hosts(
     files: plan.Files | None,
     on: MachineResources,
 ) -> tuple[list[plan.Node], list[plan.Link]]:
-    """Their nodes and links; without a network they stand alone."""
+    """Returns the nodes and links of such a bench; without a network it has no links and no peers."""
     under = host_of_guests(study, plot)
     nodes = [
         plan.Node(
@@ -68,14 +68,16 @@ def hosts(
 
 
 def _files_of_peers(study: Study, files: plan.Files | None) -> plan.Files | None:
-    """What servers there work on: the same, but for devices, which are named for what is measured."""
+    """Returns the files of servers on peers: those of the systems under test, without the devices."""
     if files is None or not study.peers_need_files:
         return None
     return files.model_copy(update={"devices": ()})
 
 
 def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
-    """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
+    """Returns the node of the guests' host. If it routes them, the PC's own NIC is an interface of the
+    node.
+    """
     if not routes_guests(study, under):
         return plan.Node(name=HOST, kind=plan.Host())
     uplink = plan.Interface(
@@ -92,7 +94,7 @@ def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
 def _interfaces(
     study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: MachineResources
 ) -> tuple[plan.Interface, ...]:
-    """Guests have a NIC, and so has every node of an emulated machine."""
+    """Returns the interface of a node under test; nothing without a network, or for a given machine."""
     if not study.needs_network or not variant.kind.is_made:
         return ()
     name = interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0"
@@ -120,8 +122,10 @@ def _interface(
 def like(
     variant: Variant, rank: int, study: Study, under: PcClass | None, on: MachineResources
 ) -> plan.Node:
-    """What is made beside a system under test and is what that is; a baseline's has the network of its
-    machine.
+    """Returns a node like the system under test, for workloads that make one within a trial.
+
+    On a bench of hosts it has an interface of its own on the link, unless it is like the baseline: then it
+    uses its machine's network.
     """
     interfaces: tuple[plan.Interface, ...] = ()
     if study.needs_network and not study.routed and not variant.kind.is_host:
@@ -140,7 +144,9 @@ def like(
 def _peers_of_given(
     plot: WholePlot, cells: dict[str, Study], on: MachineResources
 ) -> Iterator[plan.Node]:
-    """On this host's own network, or machines that were given, too."""
+    """Yields the peers of given machines: processes on this host's own network, or a machine that is given
+    too.
+    """
     for variant in plot.variants:
         if variant.kind.is_made:
             continue
@@ -163,7 +169,7 @@ def _peers(
     files: plan.Files | None,
     on: MachineResources,
 ) -> Iterator[plan.Node]:
-    """One for each that works at once."""
+    """Yields the peers, one for each system under test that works at the same time."""
     # The far bridge's NIC has the address that a single peer's would have.
     switched = is_switched(study, under)
     first = 1 if switched else 0

@@ -1,4 +1,4 @@
-"""What is set for a trial, and where."""
+"""The knobs that a trial sets, and the nodes and interfaces on which it sets them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hypertare.workloads.pair import Pair
 _PLACES: tuple[Place, ...] = (
     *("link", "way", "interface", "line", "uplink", "driver", "guest", "kernel", "below"),
 )
-"""In the order in which they are set."""
+"""All places of knobs, in the order in which a trial sets them."""
 
 
 def knob_settings(
@@ -31,8 +31,10 @@ def knob_settings(
     links: Sequence[plan.Link],
     own_machine: bool,
 ) -> list[plan.KnobSetting]:
-    """All that is set; `links` are those of the bench, `own_machine`: whether what is under test is no part
-    of this host.
+    """Returns the settings of all knobs for a trial.
+
+    `links` are the links of the bench. `own_machine` states that the system under test is no part of this
+    host.
     """
     knobs = _with_mtu(study)
     given = [kind for kind in knobs.given() if own_machine or not kind.for_own_machines]
@@ -44,12 +46,12 @@ def knob_settings(
         if kind.place == place
         for knob in kind.for_agent(knobs.level(kind), target)
     ]
-    # What is of a node and not of its interface is set once.
+    # A knob of a node, and not of an interface, is set once for all interfaces of the node.
     return list({repr(setting): setting for setting in settings}.values())
 
 
 def _with_mtu(study: Study) -> Knobs:
-    """A bench that is made for a larger MTU has it until a knob sets another."""
+    """Returns the study's knobs, with `bench.mtu` as the MTU if the bench is made for a larger one."""
     knobs = study.knobs
     if knobs.mtu is None and study.largest_mtu > study.bench.mtu:
         return knobs.model_copy(update={"mtu": study.bench.mtu})
@@ -90,8 +92,10 @@ def _targets(
 
 
 def _of_given(place: Place, study: Study, working: Sequence[Pair]) -> list[Target]:
-    """Of a machine that was there before, which finds its interface by the address that packets go to; and
-    of the other end, where that is such a machine and may be changed. This host's own network may not.
+    """Returns the targets on given machines.
+
+    A given machine finds its interface by the address to which packets are sent. The other end is a target
+    too if it is a given machine whose settings may be changed; this host's own network is never changed.
     """
     machine, peer = study.given_machine, study.given.get(GIVEN_PEER)
     if place not in OF_GIVEN:
@@ -111,7 +115,9 @@ def _ends(study: Study, working: Sequence[Pair]) -> list[Target]:
 
 
 def _between(links: Sequence[plan.Link]) -> Iterator[Target]:
-    """What the node `host` has between both ends: its bridges' ports, and the NIC that it routes to."""
+    """Yields the targets of the node `host` between both ends: the ports of bridges, and the NIC that it
+    routes to.
+    """
     for link in links:
         if link.kind == "bridge":
             yield Target(HOST, link.name, between="ports")
@@ -120,14 +126,18 @@ def _between(links: Sequence[plan.Link]) -> Iterator[Target]:
 
 
 def _uplinks(links: Sequence[plan.Link]) -> Iterator[Target]:
-    """The driver domain's ends of lines: the wire of the other end, that of peers, has another's name."""
+    """Yields the NICs by which the driver domain sends. The wire of a NIC at the peers' end is named after
+    another link.
+    """
     for link in links:
         if link.uplink is not None and link.uplink.wire in (None, link.name):
             yield Target(HOST, link.uplink.mac)
 
 
 def _at_lines(working: Sequence[Pair], links: Sequence[plan.Link]) -> Iterator[Target]:
-    """The cards at both ends of lines; without a host of guests what is under test has the near one."""
+    """Yields the cards at both ends of lines. Without a host of guests the system under test has the near
+    card.
+    """
     for link in links:
         if link.uplink is not None:
             yield Target(HOST, link.uplink.mac)
@@ -136,13 +146,15 @@ def _at_lines(working: Sequence[Pair], links: Sequence[plan.Link]) -> Iterator[T
 
 
 def _interfaces(working: Sequence[Pair]) -> list[Target]:
-    """Of what is under test, each once: a baseline's node is in every pair."""
+    """Returns the interfaces of the systems under test, each once, since the baseline's node is in every
+    pair.
+    """
     found = [Target(pair.node, name) for pair in working for name in pair.interfaces]
     return list(dict.fromkeys(found))
 
 
 def _far_interfaces(working: Sequence[Pair]) -> Iterator[Target]:
-    """Of the ends that are not under test."""
+    """Yields the interfaces of the ends that are not under test."""
     return (Target(node, "eth0") for pair in working for node in pair.others)
 
 
@@ -153,7 +165,7 @@ def _is_weighted(study: Study, variant: Variant) -> bool:
 
 
 _WEIGHTS: tuple[Place, ...] = ("driver", "guest")
-"""What is set there is how a host's CPUs are shared out."""
+"""The places of knobs that set CPU weights."""
 
 
 def has_weights(study: Study) -> bool:
@@ -169,7 +181,7 @@ def _is_asked(study: Study, kind: KnobKind[Any]) -> bool:
 
 
 def warnings(study: Study, on: MachineResources) -> list[str]:
-    """What of the study does not reach every platform, or is not what it may seem."""
+    """Returns warnings about knobs that do not reach every platform and about settings that may mislead."""
     return [
         *_unlike_the_users(study, on),
         *_shared_sidecore(study, on),
@@ -179,7 +191,7 @@ def warnings(study: Study, on: MachineResources) -> list[str]:
 
 
 def _of_one_end(study: Study) -> list[str]:
-    """Machines that were there before speak with this host, or with another, which is left as it is."""
+    """Returns warnings about link knobs that are set on a given machine alone and not on its peer."""
     peer = study.given.get(GIVEN_PEER)
     if not study.given_at_work or not study.needs_network or (peer and peer.settings):
         return []
@@ -191,7 +203,10 @@ def _of_one_end(study: Study) -> list[str]:
 
 
 def _unlike_the_users(study: Study, on: MachineResources) -> list[str]:
-    """How guests of this host differ from those that people have. A study that varies it knows."""
+    """Returns warnings on how the network of this host's guests differs from common setups.
+
+    A study that varies the datapath needs no such warning.
+    """
     if not study.machine_kind.is_sandboxed or not study.needs_network:
         return []
     if OF_DATAPATH in study.all_factors:
@@ -201,8 +216,10 @@ def _unlike_the_users(study: Study, on: MachineResources) -> list[str]:
 
 
 def _shared_sidecore(study: Study, on: MachineResources) -> list[str]:
-    """A core that polls needs a CPU that nobody else has: beside the guests' and the peers'. An emulated
-    machine has it.
+    """Returns a warning if the core that polls has no CPU of its own beside those of the guests and the
+    peers.
+
+    An emulated machine always has such a CPU.
     """
     asked = study.levels(OF_DATAPATH)
     needed = study.sut.cpus + BESIDE_GUESTS

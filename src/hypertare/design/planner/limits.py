@@ -1,4 +1,4 @@
-"""How long work is asked to take, and what it may take beyond its own limit."""
+"""Expected times of workloads, and the time that a trial may take beyond a workload's own limit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import SETTLE_S, WorkloadSettings
 
 _BUSY_S = 50.0
-"""What is added to a limit where the machine's clock is this host's."""
+"""Seconds that are added to a limit if the machine is as slow as its host is busy."""
 
 
 def settling_s(working: Sequence[Pair]) -> float:
-    """What further ones add: each has to begin, and to read its probes, on CPUs that it shares."""
+    """Returns the seconds that further pairs add to a limit: each begins and reads its probes on shared
+    CPUs.
+    """
     return SETTLE_S * (len(working) - 1)
 
 
@@ -23,8 +25,10 @@ def expected_seconds(settings: WorkloadSettings) -> float | None:
 
 
 def patience_s(study: Study, settings: WorkloadSettings) -> float:
-    """By the wall clock an emulated machine is as slow as its host is busy: with six runnable threads a
-    CPU, streams of a second took eleven to begin and end.
+    """Returns the seconds that are added to the limit of a timed workload on a machine that its host slows.
+
+    By the wall clock an emulated machine is as slow as its host is busy: with six runnable threads per CPU,
+    streams of one second took eleven seconds to begin and end.
     """
     slow = study.machine_kind.is_slowed_by_host and not study.clock_kind.repeats
     return _BUSY_S if slow and settings.kind.is_timed else 0.0

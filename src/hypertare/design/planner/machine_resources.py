@@ -1,4 +1,4 @@
-"""What the machine gives: CPUs, images, chance, and what was measured before."""
+"""Resources of the machine: CPUs, images, chance, and the capacities that the run has measured."""
 
 from __future__ import annotations
 
@@ -82,22 +82,26 @@ class Chance:
     seed: int
 
     def mac(self, index: int, rank: int = 0) -> str:
-        """Locally administered, as QEMU's are; the third and the last byte keep the NICs of a machine
-        apart.
+        """Draws a locally administered MAC address, as QEMU's are.
+
+        The third byte is `rank` and the last one `index` + 2, so that no two NICs of a machine have one
+        address.
         """
         high, low = divmod(self._draw("mac", 1 << 16), 256)
         return f"52:54:{rank:02x}:{high:02x}:{low:02x}:{index + 2:02x}"
 
     def port(self, base: int) -> int:
-        """Below the ports that the kernel gives out itself."""
+        """Draws a port from `base` to `base` + 19,999, below the kernel's ephemeral ports (from 32,768)."""
         return base + self._draw("port", 20_000)
 
     def offset_s(self, trial: int) -> float:
-        """1 to 21 ms: beyond some periods of the kernel's tick of 4 ms."""
+        """Draws the delay of a trial's start in seconds, 1 to 21 ms: several periods of the kernel's 4 ms
+        tick.
+        """
         return 1e-3 + self._draw(f"offset/{trial}", 20_000_000) * 1e-9
 
     def instant(self, trial: int) -> float:
-        """From 0 to 1."""
+        """Draws a number from 0 to 1, by which a trial chooses the moment of an event."""
         return self._draw(f"instant/{trial}", 1 << 32) / (1 << 32)
 
     def _draw(self, of: str, below: int) -> int:
@@ -123,22 +127,29 @@ class Likeness:
 
 @dataclass(frozen=True)
 class MachineResources:
-    """What the machine gives: chosen once, the same for the whole run.
+    """Resources of the machine, chosen once and the same for the whole run.
 
-    `cpus`: those that the run may use. `datapath_cpu` is that of what moves guests' packets, where that
-    has one for itself, and none of `cpus`. `images` by the names of their kernel and profile. `chance` is
-    drawn from where a machine's boots do not differ by themselves.
-    `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
-    copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
-    what those of its image take of the memory of the system under test, in bytes. `daemon` is what
-    routers learn networks by, where one does. `image` is what the user's engine makes containers of.
-    `has_vhost` says that this run can use vhost-net of this host. `likeness` is what guests of this host
-    have as it has it. `emulator` is what virtual time is made
-    with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
-    time, as JSON, by what the study calls them. `elsewhere` is the host that benches stand on where it is
-    not this one. `peers_of_given` is by the address of each machine that was given that of whom it speaks
-    with, `processes_of_given` by its `outside` the process of this host that it is in. `further` are
-    the resources of the other hosts that a run has.
+    - `cpus`: the CPUs that the run may use.
+    - `datapath_cpu`: the CPU of the process that moves guests' packets, if that process has one for itself.
+      It is not in `cpus`.
+    - `images`: by the names of their kernel and profile.
+    - `chance`: the source of chance on a machine whose boots do not differ by themselves.
+    - `capacities`: the most that workloads carry, where the run has measured it.
+    - `workdir`: the directory of which commands start in a copy; without it they start in `directory`, the
+      machine's own.
+    - `programs`: bytes that the programs of the image take of the memory of the system under test.
+    - `daemon`: the routing daemon, if a router has one.
+    - `image`: the image from which the user's engine makes containers.
+    - `has_vhost`: this run can use vhost-net of this host.
+    - `likeness`: the host name and the limits that guests of this host have in common with it.
+    - `emulator`: the emulator of virtual time; None for the distribution's QEMU.
+    - `processors`: descriptions, as JSON, of the processors whose page walks take time, by their names in
+      the study.
+    - `elsewhere`: the host on which benches stand, if it is not this one.
+    - `peers_of_given`: the address of the peer of each given machine, by the machine's address.
+    - `processes_of_given`: the process of this host in which a given machine runs, by the machine's
+      `outside`.
+    - `further`: the resources of the other hosts of the run.
     """
 
     cpus: tuple[int, ...]
@@ -164,7 +175,7 @@ class MachineResources:
 
     @property
     def hosts(self) -> tuple[MachineResources, ...]:
-        """Of each host of the run: all know the capacities that were measured on the first."""
+        """The resources of each host of the run, all with the capacities measured on the first."""
         known = (replace(one, capacities=self.capacities) for one in self.further)
         return (self, *known)
 
@@ -185,10 +196,10 @@ def sut_cpus(count: int, resources: MachineResources) -> tuple[int, ...]:
 
 
 def files_memory(memory: int) -> int:
-    """Of the memory of the system under test, what files may take.
+    """Returns the bytes of a system under test's memory that files may take: half of it.
 
-    In a guest a quarter more may be taken by what it keeps of the file share, and the last quarter is
-    for the work itself; its agent gives less where its kernel leaves less.
+    In a guest, cached files of the file share may take another quarter, and the last quarter is for the
+    work itself. The guest's agent gives files less if the kernel leaves less.
     """
     return memory // 2
 

@@ -1,4 +1,4 @@
-"""What a variant's nodes are on this machine."""
+"""The nodes of a variant on this machine: their kinds, CPUs, disks and datapaths."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ OF_DATAPATH = "sut.datapath"
 
 
 def is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
-    """Under a hypervisor its scheduler, or that of the emulated machine, says what runs where: the CPUs
-    that a driver domain sees are not the machine's.
+    """Whether a scheduler below the variant's kernel places it on CPUs.
+
+    It is that of the hypervisor, or of the emulated machine: the CPUs that a driver domain sees are
+    virtual.
     """
     return under is not None or (variant.kind.under_hypervisor and not variant.kind.is_host)
 
@@ -47,8 +49,10 @@ def cpus_under_test(study: Study, under: PcClass | None) -> int:
 def datapath_cpu(
     plot: WholePlot, cells: Mapping[str, Study], study: Study, on: MachineResources
 ) -> int | None:
-    """The CPU of what moves the packets of the bench's guests: the one before the last, which are the
-    guests'; the peers have those before it. None where nothing asks for one, or there is none to spare.
+    """Returns the CPU of the process that moves the packets of the bench's guests.
+
+    The guests have the last CPUs of the machine, this process the CPU before them, and the peers all CPUs
+    before that. Returns None if the bench needs no such CPU or the machine has too few.
     """
     paths = [datapath_of(cells[v.node], on) for v in plot.variants if has_own(v.kind, OF_DATAPATH)]
     if "sidecore" not in paths and not (paths and study.sut.datapath_apart):
@@ -58,13 +62,13 @@ def datapath_cpu(
 
 
 def cpus_beside_driver(study: Study, under: PcClass | None) -> tuple[int, ...]:
-    """Those that guests are bound to, where the driver domain has others for itself."""
+    """Returns the CPUs of guests, if the driver domain has CPUs for itself; else nothing."""
     apart = under is not None and under.has_driver_domain and study.sut.pinning == "apart"
     return study.sut.cpus_beside_driver if apart else ()
 
 
 def host_of_guests(study: Study, plot: WholePlot) -> PcClass | None:
-    """What an emulated machine is that has guests, so that its host moves their packets."""
+    """Returns the class of an emulated machine that has guests; None for any other machine."""
     kinds = {variant.kind.pc for variant in plot.variants if study.machine_kind.boots_whole_pcs}
     return next((kind for kind in kinds if kind.has_guests), None)
 
@@ -91,7 +95,10 @@ def kind_of(platform: Platform, study: Study, on: MachineResources) -> plan.Node
 
 
 def disk_of(study: Study, variant: Variant) -> plan.Disk | None:
-    """What a system under test has for work on a disk: a baseline, which does the work of all, for each."""
+    """Returns the disk of a system under test, or None if no workload needs one.
+
+    The baseline does the work of all guests, so its disk has room for each of them.
+    """
     if not study.disk_bytes:
         return None
     parts = variant.guests if variant.kind.is_host else 1
@@ -109,9 +116,10 @@ def accelerator_of(study: Study, on: MachineResources) -> plan.Accelerator:
 
 
 def datapath_of(study: Study, on: MachineResources) -> plan.Datapath:
-    """What moves the packets of a guest's virtio-net. `auto` is what libvirt does with its guests: vhost
-    for those of KVM, where this host has it. On an emulated machine it is QEMU, as in all that was
-    measured there before there was a choice: a study that asks for another says so.
+    """Returns the datapath of a guest's virtio-net card.
+
+    With `auto` it is the one that libvirt takes: vhost for guests under KVM if this host has it, else QEMU.
+    On an emulated machine `auto` is QEMU, so that figures stay comparable with earlier ones.
     """
     asked = study.sut.datapath
     if asked != "auto":
@@ -122,7 +130,11 @@ def datapath_of(study: Study, on: MachineResources) -> plan.Datapath:
 
 
 def _boots_from(platform: Platform, study: Study, on: MachineResources) -> tuple[Path, Path] | None:
-    """An emulated machine has what its guests boot from in its own initramfs."""
+    """Returns the kernel and initramfs from which a platform's nodes boot; None if the platform has no
+    image.
+
+    An emulated machine has its guests' files in its own initramfs.
+    """
     if platform.image is None:
         return None
     if study.machine_kind.boots_whole_pcs:
@@ -132,7 +144,7 @@ def _boots_from(platform: Platform, study: Study, on: MachineResources) -> tuple
 
 
 def peer_kind(study: Study, under: PcClass | None, on: MachineResources) -> plan.NodeKind:
-    """What the others are that a system under test speaks with."""
+    """Returns the kind of the peers' nodes: containers, or guests like the system under test."""
     if not are_guests(study, under):
         return plan.Container()
     platform = next(platform for platform in study.platforms if platform.has_guests_as_peers)
@@ -140,7 +152,9 @@ def peer_kind(study: Study, under: PcClass | None, on: MachineResources) -> plan
 
 
 def cpus_of_peer(study: Study, under: PcClass | None, on: MachineResources) -> tuple[int, ...]:
-    """What the system under test leaves; of peers that are guests, what all guests have."""
+    """Returns the CPUs of a peer: those that the system under test leaves, or those of all guests for a
+    guest.
+    """
     if under is None or on.datapath_cpu is not None:
         return peer_cpus(cpus_under_test(study, under), on)
     return cpus_beside_driver(study, under) if are_guests(study, under) else ()
@@ -152,6 +166,6 @@ def are_guests(study: Study, under: PcClass | None) -> bool:
 
 
 def boot_limit_s(study: Study) -> float:
-    """Guests boot at the same time, on CPUs that they share."""
+    """Returns the most seconds that a boot may take; guests boot at the same time and share CPUs."""
     guests = study.bench_guests * (2 if study.bench.peers_are_guests else 1)
     return study.sut.boot_limit * guests

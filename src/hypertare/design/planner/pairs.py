@@ -23,7 +23,9 @@ from hypertare.workloads.pair import End, Pair
 
 
 def pairs(study: Study, variant: Variant, on: MachineResources) -> list[Pair]:
-    """Those that work at once in a trial: the first of the bench. A baseline's node is in every one."""
+    """Returns the pairs that work at once in a trial: the first of the bench. The baseline's node is in
+    each.
+    """
     count = study.sut.guests
     own = variant.nodes * count if variant.kind.is_host else variant.nodes
     found = []
@@ -59,7 +61,7 @@ def _direct_ends(
 
 
 def _interface(study: Study, variant: Variant, node: str) -> str:
-    """A driver domain that is under test itself has the bridge."""
+    """Returns the name of a node's interface; a driver domain that is under test itself has the bridge."""
     driver = variant.kind.is_host and variant.kind.under_hypervisor
     return LINK if driver else interface_of(node, study)
 

@@ -1,4 +1,4 @@
-"""What is read in a trial, and where."""
+"""The probes that a trial reads, and the nodes on which it reads them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def probes_of(
     warmup: bool,
     on: MachineResources,
 ) -> list[plan.ProbeRequest]:
-    """All that is read; `own_machine`: whether what is under test is no part of this host."""
+    """Returns the requests for all probes; `own_machine`: the system under test is no part of this host."""
     wanted = [kind for kind in KINDS if _is_wanted(kind, study, workload, warmup)]
     nodes = nodes_of(working)
     machines = nodes if own_machine else []
@@ -71,9 +71,11 @@ def _is_wanted(kind: ProbeKind, study: Study, workload: str, warmup: bool) -> bo
 
 
 def counts_in_warmups(study: Study, on: MachineResources) -> bool:
-    """Whether polls are to be counted and a kernel lacks the module that counts them in any trial: that of
-    a guest or, where the study names its probes itself, of a host which is somebody's. Those that it has
-    unasked are not worth a trial more of each cell.
+    """Whether polls must be counted in warm-ups, since a kernel lacks the module that counts them in any
+    trial.
+
+    That kernel is a guest's, or that of a host which hypertare does not boot. For such a host it counts
+    only if the study itself names its probes: the default ones are not worth one more trial of each cell.
     """
     chosen = {*study.probes, *(one for work in study.workloads.values() for one in work.probes)}
     apart = chosen & {kind.in_warmups_with for kind in KINDS}
@@ -102,7 +104,7 @@ def _seen_from_outside(
 
 
 def _domains(study: Study, variant: Variant, plot: WholePlot) -> list[str]:
-    """All of a bench under Xen, those that have nothing to do too: its CPU time is theirs together."""
+    """Returns all domains of a bench under Xen, idle ones included: their sum is the machine's CPU time."""
     guests = (v for v in plot.variants if v.kind.under_hypervisor and not v.kind.is_host)
     found = [HOST, *(node for guest in guests for node in guest.nodes)]
     if study.needs_network and study.bench.peers_are_guests:

@@ -38,7 +38,7 @@ def routed(
     files: plan.Files | None,
     on: MachineResources,
 ) -> tuple[list[plan.Node], list[plan.Link]]:
-    """Their nodes and links."""
+    """Returns the nodes and links of such a bench."""
     under = host_of_guests(study, plot)
     count = study.bench_guests
     settings = plan.Router(queue=_queue(study))
@@ -70,8 +70,9 @@ def routed(
 def _learning(
     study: Study, plot: WholePlot, on: MachineResources
 ) -> Callable[[plan.Node], plan.Node]:
-    """What makes routers that learn by OSPF of those that do. The baseline's one node knows every
-    network already.
+    """Returns a function that adds a routing daemon to a node if its router learns networks by OSPF.
+
+    The baseline's one node already knows every network and stays as it is.
     """
     places = {
         node: (variant, rank + 1)
@@ -105,7 +106,7 @@ def _learning(
 def _cores(
     study: Study, nodes: Sequence[plan.Node], ways: Sequence[int], under: PcClass | None
 ) -> Iterator[plan.Link]:
-    """Where routers speak with each other: nobody else is on it, nor any other link behind it."""
+    """Yields the links on which only routers speak, by OSPF; no other link is behind them."""
     used = {interface.link for node in nodes for interface in node.interfaces}
     kind = plain_link(study) if under is None else "bridge"
     for name in map(routers.core, ways):
@@ -130,7 +131,7 @@ def _routed_end(
 
 
 def routed_links(study: Study, under: PcClass | None, on: MachineResources) -> list[plan.Link]:
-    """Those that the packets of ends take."""
+    """Returns the links that the packets of the end nodes take."""
     if study.bench.line_rate is not None:
         return list(_shared_lines(study, under, on))
     return list(_own_links(study, under, study.bench_guests, on))
@@ -139,8 +140,10 @@ def routed_links(study: Study, under: PcClass | None, on: MachineResources) -> l
 def _own_links(
     study: Study, under: PcClass | None, count: int, on: MachineResources
 ) -> Iterator[plan.Link]:
-    """Two for each router, on which nobody else is. Under a hypervisor each is a bridge with a NIC of
-    the PC, and what is beyond that: a hub, or for ends that are guests one more such bridge.
+    """Yields the two links of each router, which no other router shares.
+
+    If the machine hosts guests, each is a bridge with a NIC of the PC, and a second link follows at the
+    NIC's other end: a hub, or one more such bridge if the end nodes are guests.
     """
     mtu = study.largest_mtu
     for side in routers.all_sides(count):

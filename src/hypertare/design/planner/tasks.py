@@ -56,8 +56,10 @@ def _inputs(study: Study, workload: str, plot: WholePlot, on: MachineResources) 
 
 
 def _capacity_bps(workload: str, plot: WholePlot, on: MachineResources) -> float | None:
-    """A bench may have more levels than those of a capacity: what is tuned or searched over is offered
-    the same rate at every level.
+    """Returns the capacity of a workload in b/s that was measured at levels of this plot; None if unknown.
+
+    The plot may have further levels. So a tuning or a search offers the same rate at every level that it
+    tries.
     """
     known = [c for c in on.capacities if c.workload == workload]
     fitting = [c for c in known if c.levels.items() <= plot.levels.items()]

@@ -45,7 +45,7 @@ def make_trial(
     settings = study.workloads[workload]
     working = pairs(study, variant, on)
     own_machine = variant.kind.has_own_kernel or study.machine_kind.boots_whole_pcs
-    # What nobody counts may take longer, but for what repeats to the instruction.
+    # Watching system calls takes time. A warm-up may cost that, unless its clock repeats exactly.
     watched = warmup and variant.kind.is_baseline and not study.clock_kind.repeats
     tasks, seconds = make_tasks(study, workload, working, plot, on, warmup, watched)
     under = host_of_guests(study, plot)
@@ -70,9 +70,10 @@ def make_trial(
 def _before(
     id: int, study: Study, variant: Variant, working: Sequence[Pair], on: MachineResources
 ) -> tuple[plan.Phase, ...]:
-    """What an emulated machine or a guest does first, unmeasured.
+    """Returns the phases before the measured one.
 
-    `offset`: where nothing else varies the moment of a trial's start, this does.
+    The phase `reach` lets both ends find each other. The phase `offset` delays the start by a random time
+    on machines that draw chance from a seed: nothing else would vary it there.
     """
     if not study.machine_kind.draws_chance:
         reached = study.routed or variant.kind.packets_moved_by_host or not variant.kind.is_made

@@ -47,7 +47,7 @@ class Emulated(Runner):
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
-        """Nothing of this host's but QEMU."""
+        """Returns the resources of the emulated machine. QEMU is all that it uses of this host."""
         study = prepared.study
         require_qemu()
         daemon = bird.build(notify) if study.speaks_ospf else None
@@ -81,7 +81,7 @@ class Emulated(Runner):
         )
 
     def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
-        """It is the study's own; nothing of this host is in its numbers."""
+        """Returns the state of the emulated PC, which follows from the study and not from this host."""
         study, image = prepared.study, next(iter(on.images.values()))
         return MachineState(
             kind="emulated",
@@ -132,11 +132,13 @@ def _machine(on: MachineResources, run_options: RunOptions) -> EmulatedMachine:
 
 
 def _emulator(prepared: Prepared, notify: Callable[[str], None]) -> Emulator | None:
-    """What virtual time is made with: our own emulator. Where it cannot be had, one CPU can, of the
-    distribution's QEMU, which has one count of instructions.
+    """Returns hypertare's own emulator, or None if the clock does not need it.
+
+    If it cannot be built, returns None for a study with one CPU and without page walks that take time: the
+    distribution's QEMU suffices for that.
 
     Raises:
-        MachineError: it cannot be had, and the study has several CPUs.
+        MachineError: it cannot be built, and the study has several CPUs or page walks that take time.
     """
     if not prepared.study.clock_kind.counts_instructions:
         return None
@@ -168,12 +170,17 @@ def _cells(prepared: Prepared) -> list[Settings]:
 
 
 def _of_ours(on: MachineResources) -> str:
-    """Said where it is not the distribution's."""
+    """Returns words for the machine's CPU if the emulator is hypertare's own."""
     return "" if on.emulator is None else ", hypertare's emulator"
 
 
 def _check_memory(prepared: Prepared, programs: int) -> None:
-    """Programs that do not fit are no error to the kernel that unpacks them."""
+    """Checks that the programs of the image fit into memory: the kernel unpacks a part of them without an
+    error.
+
+    Raises:
+        InputError: they do not fit.
+    """
     unpacking = pc.UNPACKING * programs
     for plot in prepared.design.plots if programs else ():
         study = prepared.file.cell(plot.levels)

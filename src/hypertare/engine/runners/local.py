@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hypertare.machines.image.build import Image
 
 _BOOT_S = 180.0
-"""For a domain that was off until its ssh answers."""
+"""Seconds from the start of a domain of libvirt until its ssh must answer."""
 _AGAIN_S = 1.0
 _NOT_YET = ("refused", "No route", "timed out", "did not answer", "reset", "closed", "unreachable")
 """What ssh says of a machine that is booting."""
@@ -58,7 +58,9 @@ class Local(Runner):
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
-        """What of this host's the run works with; its benches are checked to be possible."""
+        """Returns the resources of this host after checking that the benches of the study can be made on
+        it.
+        """
         study, file = prepared.study, prepared.file
         images: dict[tuple[str, str], Image] = {}
         accelerator: Accelerator = "tcg"
@@ -128,14 +130,14 @@ class Local(Runner):
 def _look_at_given(
     study: Study, notify: Callable[[str], None]
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """What cannot be reached is found before anything is begun.
+    """Starts and checks the given machines before anything else begins.
 
     Returns:
-        By the address of each that of whom it speaks with, where they speak; and by its `outside` the
-        process of this host that it is in, where that is said.
+        The address of each machine's peer, by the machine's address, if the study needs a network; and the
+        process of this host in which a machine runs, by its `outside`.
 
     Raises:
-        MachineError: some cannot be weighed; it names them all.
+        MachineError: some machines cannot be weighed; the message names them all.
     """
     cpus = max(study.levels("sut.cpus"))
     machines, peers = GivenMachines(paths.agent_binary()), dict[str, str]()
@@ -172,7 +174,7 @@ def _look_at_given(
 
 
 def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
-    """Whether it was off until now."""
+    """Starts a machine that is a domain of libvirt; returns whether it was off until now."""
     if not machine.start or machine.domain is None:
         return False
     notify(f"asking libvirt for {machine.domain}")
@@ -185,7 +187,7 @@ def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
 def _look(
     machines: GivenMachines, machine: GivenMachine, cpus: int, patience_s: float
 ) -> str | None:
-    """With patience for one that is booting, whose ssh does not listen yet."""
+    """Checks a given machine; retries for `patience_s` seconds while its ssh does not answer."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
@@ -206,7 +208,7 @@ _LIMITS: dict[plan.LimitedResource, int] = {
 
 
 def _likeness() -> Likeness:
-    """What commands natively inherit of this process."""
+    """Returns this host's name and this process's limits, for guests to have the same."""
 
     def limit(name: plan.LimitedResource, number: int) -> plan.ResourceLimit:
         soft, hard = (
@@ -241,7 +243,11 @@ def _daemon(notify: Callable[[str], None]) -> Startable:
 
 
 def _accelerator(study: Study, image: Image, notify: Callable[[str], None]) -> Accelerator:
-    """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
+    """Returns the accelerator that `auto` means on this host.
+
+    Raises:
+        MachineError: the study needs KVM, which cannot be used.
+    """
     asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
     paging = study.factors.get("sut.paging", (study.sut.paging,))
     needs = ["sut.paging"] if any(level is not None for level in paging) else []

@@ -9,6 +9,8 @@ from hypertare.machine_kinds.machine_kind import MachineKind
 
 
 def runner_of(kind: MachineKind) -> Runner:
-    """Loaded when it is asked for: a run on this host needs nothing of the emulated machine's."""
+    """Returns the runner of a kind of machine. Its module is loaded now, so a run loads the code of one
+    kind.
+    """
     runner: Runner = import_module(f"hypertare.engine.runners.{kind.name}").RUNNER
     return runner

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypertare.machines.image.build import Image
 
 _BUSY = 0.5
-"""Of its CPUs: a load average above it is said."""
+"""Share of a host's CPUs; a load average above it is reported."""
 
 
 class Remote(Runner):
@@ -41,10 +41,11 @@ class Remote(Runner):
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
-        """What their agents say that they give; images are built here and brought there.
+        """Returns the resources of the hosts, as their agents report them. Images are built here and sent
+        there.
 
         Raises:
-            MachineError: some cannot be had; it names them all.
+            MachineError: some hosts cannot be used; the message names them all.
         """
         study = prepared.study
         assert study.remote is not None
@@ -126,7 +127,7 @@ class Remote(Runner):
 def _resources(
     prepared: Prepared, reach: tuple[str, ...], images: Mapping[tuple[str, str], Image]
 ) -> MachineResources:
-    """Of one host."""
+    """Returns the resources of one host."""
     study = prepared.study
     sent = {key: (Sent(one.kernel), Sent(one.initramfs)) for key, one in images.items()}
     tried = next(iter(sent.values()), None) if _may_have_kvm(study) else None
@@ -151,7 +152,9 @@ def _resources(
 
 
 def _unlike(hosts: Sequence[RemoteHost]) -> Iterator[str]:
-    """What differs between hosts; a pair is within one, so it is no cost."""
+    """Yields a warning for each difference between hosts. Costs do not contain it: both sides ran on one
+    host.
+    """
     for what, values in (
         ("processors", [host.survey.processor for host in hosts]),
         ("CPUs", [str(len(host.survey.cpus)) for host in hosts]),
@@ -187,7 +190,11 @@ def _may_have_kvm(study: Study) -> bool:
 
 
 def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
-    """What `auto` means there."""
+    """Returns the accelerator that the host's guests have.
+
+    Raises:
+        MachineError: the study needs KVM, which the host lacks.
+    """
     why = host.why_not("kvm") if _may_have_kvm(study) else "it was not asked for"
     if why is not None and "kvm" in _asked_accelerators(study):
         raise MachineError(
@@ -198,8 +205,10 @@ def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
 
 
 def _check_abilities(study: Study, host: RemoteHost) -> None:
-    """Raises:
-    MachineError: it lacks what the study's platforms need.
+    """Checks that the host can have the study's platforms.
+
+    Raises:
+        MachineError: it lacks something that they need.
     """
     guests = [platform.name for platform in study.platforms if platform.uses_accelerator]
     if not guests:

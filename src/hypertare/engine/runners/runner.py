@@ -1,7 +1,7 @@
-"""What the engine does on a kind of machine and not on others.
+"""The base class of runners: the part of the engine that depends on the kind of machine.
 
-Each has one file beside this one. What a study and its design see of a
-kind is in `hypertare.machine_kinds`.
+Each kind has one file beside this one. `hypertare.machine_kinds` has the part of a kind that a study and
+its design need.
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ class Runner(ABC):
         """The machine as the run's summary names it."""
 
     def versions(self, on: MachineResources, asked: Asked | None) -> dict[str, str]:
-        """Of all that has a part in the numbers; `asked` are programs that were asked before."""
+        """Returns the versions of all programs that may influence the figures.
+
+        `asked` holds answers of programs that were asked before.
+        """
         image = next(iter(on.images.values()), None)
         return environment.versions(paths.agent_binary(), image, asked, on.emulator)
 
     def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
-        """What of the machine has to be known of all that is measured on it."""
+        """Returns warnings about the machine that concern every figure of the run."""
         return []
 
     @abstractmethod

@@ -35,7 +35,9 @@ class Brought:
         self._lock = threading.RLock()
 
     def look(self, digests: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those that are not here, and those of them that are damaged, which are taken away."""
+        """Returns the digests of missing files and of damaged ones. Damaged files are removed and count as
+        missing.
+        """
         missing, damaged = [], []
         with self._lock:
             for digest in dict.fromkeys(digests):
@@ -51,7 +53,7 @@ class Brought:
         return missing, damaged
 
     def path(self, digest: str) -> Path:
-        """Of a file that is here."""
+        """Returns the path of a file that `look` has found."""
         return self._held[digest].path / _CONTENT
 
     def folder(self, names: Mapping[str, str]) -> Path:

@@ -1,4 +1,4 @@
-"""What goes to a worker and what comes back. A file is named by its SHA-256."""
+"""The messages between the controller and a worker. A file is named by its SHA-256."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from hypertare.machines.executor import Booted
 
 PACKAGES = ("hypertare", "distributed")
-"""Of one version everywhere."""
+"""Packages that must have the same version on the controller, the scheduler and all workers."""
 PART = 8 << 20
 """Bytes of a file in one message, before they are compressed."""
 
@@ -37,7 +37,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Worker:
-    """By its address, and as a person knows it."""
+    """A worker: its address, and the names by which a user knows it."""
 
     address: str
     name: str
@@ -50,8 +50,10 @@ class Worker:
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker's: its records, or why it has none. `damaged`: files that were in its cache and are not
-    what was put there. `versions`: its own, where they are not the run's.
+    """A worker's answer to an order: the records of the boot, or the reason why it did not boot.
+
+    `missing` are files that it lacks, `damaged` files whose content in its cache had changed. `versions`
+    are its package versions if they differ from those of the run.
     """
 
     worker: Worker
@@ -62,7 +64,7 @@ class Answer:
 
 
 def versions() -> dict[str, str | None]:
-    """Of this process."""
+    """Returns the versions of `PACKAGES` in this process; None for a package that is not installed."""
     return {name: _version(name) for name in PACKAGES}
 
 

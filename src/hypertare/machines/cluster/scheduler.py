@@ -46,8 +46,10 @@ _GOES_ON = "What was written down is kept, and --resume goes on with it."
 
 
 def check_address(address: str) -> None:
-    """Raises:
-    InputError: it is none of a scheduler.
+    """Checks that the address is that of a Dask scheduler.
+
+    Raises:
+        InputError: it is not.
     """
     if address.startswith(_BY_SSH):
         hosts = shlex.quote(address.removeprefix(_BY_SSH) or "hosts.txt")
@@ -111,7 +113,11 @@ def connected(address: str, notify: Callable[[str], None]) -> Iterator[Cluster]:
 
 
 def _answering(connect: Callable[[], Any]) -> Any:
-    """What it gives or raises. It may wait for ever for somebody who has listened and says nothing."""
+    """Returns the result of `connect`, its exception, or TimeoutError.
+
+    `connect` runs in a thread because it may wait for ever for a peer that accepts a connection and sends
+    nothing.
+    """
     found: list[Any] = []
 
     def run() -> None:
@@ -198,10 +204,10 @@ class Cluster:
     # --- workers
 
     def _look(self) -> None:
-        """Which there are now; of new ones whether they fit.
+        """Reads the scheduler's list of workers, and checks the versions if it has new ones.
 
         Raises:
-            MachineError: one does not, or the scheduler is gone.
+            MachineError: a worker does not fit, or the scheduler is gone.
         """
         try:
             found = dict(self._client.nthreads())
@@ -214,8 +220,10 @@ class Cluster:
         self._workers = found
 
     def _check_versions(self) -> None:
-        """Raises:
-        MachineError: a worker, or the scheduler, is of other versions or no Linux on x86-64.
+        """Checks the scheduler and all workers.
+
+        Raises:
+            MachineError: one has other versions than this process, or a worker is no Linux on x86-64.
         """
         found = self._client.get_versions(packages=list(PACKAGES))
         machines = {"The scheduler": found["scheduler"]}
@@ -246,8 +254,9 @@ class Cluster:
             self._send_elsewhere()
 
     def _send_elsewhere(self) -> None:
-        """What was meant for a worker that is lost: the engine would wait for its return, although it may
-        give it to others.
+        """Submits tasks again that were meant for a worker which is lost.
+
+        The scheduler would wait for the worker's return, although other workers may have the task.
         """
         with self._lock:
             tasks = [(task, *of) for task, of in self._tasks.items()]
@@ -290,8 +299,9 @@ class Cluster:
         task.add_done_callback(lambda task: self._hand_on(asked, task))
 
     def _hand_on(self, asked: _Asked, task: Any) -> None:
-        """To a thread that may wait, and that nobody waits for at the end: the one that hears of ends is
-        one for all.
+        """Handles the end of a task in a thread of its own, which may block.
+
+        All tasks share one thread for their callbacks. The new thread is a daemon: no exit waits for it.
         """
         threading.Thread(target=self._take_in, args=(asked, task), daemon=True).start()
 
@@ -315,19 +325,23 @@ class Cluster:
             self._fail(asked, error)
 
     def _take_out(self, task: Any) -> bool:
-        """Whether it was under way until now."""
+        """Removes a task from the list; returns whether it was still in it."""
         with self._lock:
             return self._tasks.pop(task, None) is not None
 
     def _fail(self, asked: _Asked, error: BaseException) -> None:
-        """Of two copies the first that fails is heard; of what was ended anyway it is no matter why."""
+        """Sets the error of a boot. Only the first of two copies counts; after `end` it is that the run was
+        ended.
+        """
         is_over = asked.turn != self._turn
         with suppress(InvalidStateError):
             asked.future.set_exception(HypertareError("the run was ended") if is_over else error)
 
     def _answer(self, task: Any) -> Answer:
-        """Raises:
-        HypertareError: the task failed.
+        """Returns the answer of a finished task.
+
+        Raises:
+            HypertareError: the task failed.
         """
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
@@ -391,8 +405,10 @@ class Cluster:
     # --- files
 
     def _order(self, boot: Boot) -> Order:
-        """Raises:
-        MachineError: there is no emulator to bring.
+        """Returns the order for a boot, which names all files by their digests.
+
+        Raises:
+            MachineError: this host has no emulator that it could send.
         """
         files = boot.files
         if files.emulator is None:
@@ -458,15 +474,15 @@ class Cluster:
                 part, first = following, False
 
     def _call(self, worker: Worker, function: Callable[..., Any], *arguments: Any) -> Any:
-        """In the worker's process, outside of its tasks."""
+        """Calls a function in the worker's process, outside of its tasks, and returns the result."""
         return self._client.run(function, *arguments, workers=[worker.address])[worker.address]
 
     @contextmanager
     def _losing(self, worker: Worker) -> Iterator[None]:
-        """What a worker does not take because it is lost is no error: another has the boot then.
+        """Ignores errors of a worker that is lost: the boot then goes to another worker.
 
         Raises:
-            HypertareError: it is there, and does not take it.
+            HypertareError: the worker is connected and does not take a file.
         """
         try:
             yield

@@ -43,7 +43,7 @@ for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
     done
 done
 """
-"""What runs left there whose shells are gone is removed."""
+"""A shell script that removes the directories of earlier runs whose shells have ended."""
 
 _SERVE = r"""
 mask=$(umask)
@@ -72,8 +72,10 @@ echo READY
 SETTINGS
 "$agent" node --place "$place" --given CPUS "$@" 7>&- 8>&-
 """
-"""The agent's shell outlives it, to clear up. First come the work directory's files, then orders. What a
-user's own shell prints before the word is no record.
+"""The shell script that runs the agent and removes its directory afterwards.
+
+It reads the files of the work directory, then prints READY and passes the orders on to the agent. Lines
+before READY come from the user's own shell.
 """
 _AS_ROOT = 'as_root=; [ "$(id -u)" = 0 ] || as_root="sudo -n"\n'
 _KEEP_SETTINGS = (
@@ -86,7 +88,9 @@ keeper=$!
 set -- --settings
 """
 )
-"""Who changes settings there outlives agent and shell: it puts them back when nobody can ask any more."""
+"""The part of the script that starts a keeper of settings. The keeper outlives the agent and its shell and
+puts the settings back when its input ends.
+"""
 
 _LOOK_AT_SETTINGS = r"""
 agent=AGENT
@@ -105,9 +109,7 @@ else
 fi
 """
 )
-"""What a run that was killed there together with its keeper has left is shown, and put back by the next one
-that may change settings.
-"""
+"""A shell script that puts back settings which a run left changed because its keeper was killed with it."""
 _MOST_BEFORE = 1 << 16
 
 
@@ -125,9 +127,11 @@ class _Look:
 
 
 class GivenMachines:
-    """Those of the benches of one run. What was looked at once in this process is known, with how many CPUs
-    it has at least: a connection takes as long as all else that comes before a first trial. It is forgotten
-    when a connection fails, for the machine may be another one then.
+    """The given machines of a run's benches.
+
+    A connection takes as long as the rest of a start. So this process remembers each machine that it has
+    checked, with the least number of CPUs that it has. It forgets a machine when a connection fails:
+    another machine may answer at that address then.
     """
 
     _known: ClassVar[dict[_Look, int]] = {}
@@ -203,14 +207,16 @@ class GivenMachines:
         *,
         settings: bool = False,
     ) -> str | None:
-        """Whether it can be reached, has so many CPUs and the address that packets go to, lets its settings
-        be changed, and has our agent, which is brought where it is missing.
+        """Checks that a machine fits, and sends it the agent if it lacks it.
+
+        A machine fits if it can be reached, has `cpus` CPUs, has the address to which packets are sent, and
+        lets its settings be changed if `settings` asks for that.
 
         Returns:
-            What a person should know of settings there that an earlier run has left changed.
+            A notice about settings of the machine that an earlier run has left changed, or None.
 
         Raises:
-            MachineError: something of that is not so; it says what to do.
+            MachineError: the machine does not fit; the message names the remedy.
         """
         wanted = _Look(self._agent.path, reach, address, settings)
         if self._known.get(wanted, 0) >= cpus:
@@ -231,8 +237,10 @@ class GivenMachines:
 
 
 def _of_settings(reach: tuple[str, ...], found: Mapping[str, str]) -> str | None:
-    """Raises:
-    MachineError: they are to be changed, and cannot be, or an earlier run's are not to be put back.
+    """Returns a notice about settings that an earlier run has left changed, or None.
+
+    Raises:
+        MachineError: this run may not change settings there, or those of an earlier run cannot be put back.
     """
     words = " ".join(reach)
     if "settings-refused" in found:
@@ -258,8 +266,10 @@ def _shown(said: str) -> str:
 
 
 def _has_address(reach: tuple[str, ...], address: str, words: str) -> None:
-    """Raises:
-    MachineError: packets to that address would reach another machine.
+    """Checks that an address is one of the machine's own.
+
+    Raises:
+        MachineError: it is not, so packets to it would reach another machine.
     """
     own = list(dict.fromkeys(filter(None, map(_read_address, words.split()))))
     if address in own:
@@ -273,7 +283,7 @@ def _has_address(reach: tuple[str, ...], address: str, words: str) -> None:
 
 
 def _read_address(word: str) -> str | None:
-    """As /proc/net has it: of IPv6 in 32 digits."""
+    """Parses an address as /proc/net has it, IPv6 in 32 digits; returns None for any other word."""
     with contextlib.suppress(ValueError):
         if len(word) == _DIGITS_OF_IPV6:
             return str(ipaddress.IPv6Address(int(word, 16)))
@@ -282,10 +292,10 @@ def _read_address(word: str) -> str | None:
 
 
 def address_towards(address: str) -> str:
-    """This host's, on the way to another.
+    """Returns the address by which this host sends to another address.
 
     Raises:
-        MachineError: there is no way.
+        MachineError: this host has no route to it.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -331,10 +341,10 @@ class _Connection:
         threading.Thread(target=self.process.wait, daemon=True).start()
 
     def send(self, files: Path, deadline: float) -> None:
-        """What its shell reads before the agent has the rest.
+        """Sends the files of the work directory, which the shell reads before it starts the agent.
 
         Raises:
-            MachineError: it was not taken in time.
+            MachineError: they were not taken in time.
         """
         with files.open("rb") as source:
             while part := source.read(_AT_ONCE):

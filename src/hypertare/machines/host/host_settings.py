@@ -16,7 +16,7 @@ from hypertare.protocol.plan import Paging
 _GLANCE_S = 0.2
 
 PUT_BACK = "hypertare doctor --put-back"
-"""What puts back what nobody looks after any more."""
+"""The command that puts back settings which no keeper looks after any more."""
 
 
 class HostSettings:

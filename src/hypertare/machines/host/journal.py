@@ -24,12 +24,15 @@ from hypertare.machines.host import huge_pages, kvm
 FOLDER = "/run/hypertare"
 _GLANCES_S = 0.5
 _GLANCE_S = 0.02
-"""Who only looks whether the lock is held has it for a moment, too."""
+"""Seconds between two attempts at the lock: a process that checks the lock holds it for a moment."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """How it was; none for what was not touched. `huge_pages`: pages set aside in all."""
+    """The settings of this host as they were before a run; None for a setting that was not changed.
+
+    `huge_pages` is the number of pages that were set aside.
+    """
 
     module: kvm.State | None = None
     huge_pages: int | None = None
@@ -39,7 +42,7 @@ class Before:
         return self == Before()
 
     def described(self, host: Host) -> list[str]:
-        """What is not as it was, in words."""
+        """Returns a sentence for each setting that was changed: its old and its present value."""
         found = []
         if self.module is not None:
             parameter = kvm.PARAMETERS[self.module.name]

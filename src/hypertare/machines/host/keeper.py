@@ -57,8 +57,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _look_after(settings: HostSettings, patience_s: float) -> Answer:
-    """Until nobody asks any more. However that comes, everything is put back; the answer says what
-    went wrong with that, else before."""
+    """Changes settings on request until the input ends, then puts everything back, whatever ended it.
+
+    Returns:
+        The last answer: the error of putting back, or else an earlier error.
+    """
     wrong = Answer()
     waits_s = 0.0
     try:

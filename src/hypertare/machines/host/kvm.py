@@ -49,7 +49,7 @@ class Module:
         return _paging(self.name, self.parameters)
 
     def option(self, paging: Paging) -> str:
-        """What to load it with."""
+        """Returns the module's option that gives guests this kind of page tables."""
         return f"{self.parameter}={1 if paging == 'nested' else 0}"
 
     @property

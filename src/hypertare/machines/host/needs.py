@@ -1,4 +1,4 @@
-"""What a bench needs of this host's settings, and whether the host has it. Reads only."""
+"""Checks that this host has the settings that a bench needs. It changes nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ NOTHING = Permissions()
 
 @dataclass(frozen=True)
 class Needs:
-    """`paging`: what KVM is to give its guests; none for what it gives. `huge_pages`: of 2 MB, free
-    for guests. `vhost`: the kernel is to move their packets."""
+    """The settings of this host that a bench needs.
+
+    `paging` is the kind of page tables that KVM must give its guests, None for any. `huge_pages` is the
+    number of 2 MB pages that must be free for guests. `vhost` states that the kernel must move their
+    packets.
+    """
 
     paging: plan.Paging | None = None
     huge_pages: int = 0
@@ -58,7 +62,7 @@ class Needs:
 
 
 def met(host: Host, needs: Needs) -> bool:
-    """Whether the host has it as it is."""
+    """Whether the host has these page tables and huge pages without a change."""
     module, pages = kvm.find(host), huge_pages.find(host)
     paging = needs.paging is None or (module is not None and module.paging == needs.paging)
     return paging and (
@@ -141,8 +145,10 @@ def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
 
 
 def require_root(option: str) -> None:
-    """Raises:
-    MachineError: this is not root.
+    """Checks that this user is root, for an option that changes settings of this host.
+
+    Raises:
+        MachineError: this user is not root.
     """
     if os.geteuid() != 0:
         raise MachineError(

@@ -1,5 +1,5 @@
-"""The process of this host that a machine is in which was there before: whose CPU time is counted as that
-machine's from outside.
+"""Finds the process of this host in which a given machine runs. Its CPU time is counted as the machine's,
+seen from outside.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def process_of(outside: str, proc: Path = Path("/proc"), own: int | None = None)
 
 
 def _processes(proc: Path) -> dict[int, _Process]:
-    """By number, in their order."""
+    """Returns all processes by number, in ascending order."""
     found = {}
     numbers = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
     for pid in numbers[:_MOST_PROCESSES]:

@@ -74,7 +74,9 @@ class SettingsLease:
             raise NotPutBackError(answer.what, answer.do)
 
     def _begin(self) -> None:
-        """In a session of its own: Ctrl-C and the loss of the terminal are the controller's."""
+        """Starts the keeper in a session of its own, so that Ctrl-C and the terminal's loss do not reach
+        it.
+        """
         keeper = subprocess.Popen(
             [
                 *(sys.executable, "-m", "hypertare.machines.host.keeper"),
@@ -110,7 +112,7 @@ class SettingsLease:
 
 
 def _answer(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:
-    """The next answer; that there is none is one, too."""
+    """Returns the keeper's next answer; if none comes in time, an answer with an error and `last` set."""
     answers = keeper.stdout
     assert answers is not None
     # Ends the wait for the answer, not the keeper: that still has to put things back.

@@ -19,8 +19,10 @@ def can_be_used(host: Host) -> bool:
 
 
 def check(host: Host) -> None:
-    """Raises:
-    MachineError: it cannot be used, and what to do.
+    """Checks that this user can use vhost-net.
+
+    Raises:
+        MachineError: it cannot be used; the message names the remedy.
     """
     if can_be_used(host):
         return

@@ -38,7 +38,7 @@ class Bird:
 
     @property
     def archive(self) -> Path:
-        """The kernel unpacks it behind a guest's own."""
+        """The archive that a guest's kernel unpacks after the guest's own initramfs."""
         return self.entry.path / _ARCHIVE
 
     @property
@@ -58,7 +58,9 @@ class Bird:
 
     @property
     def carried(self) -> Path:
-        """For a machine that has guests of its own: an archive with what theirs are booted from."""
+        """The archive for a machine that has guests of its own: it holds `archive`, with which they are
+        booted.
+        """
         return self.entry.path / _CARRIED
 
 

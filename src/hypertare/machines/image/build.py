@@ -41,13 +41,13 @@ DEFAULT_KERNEL = "debian"
 
 @dataclass(frozen=True)
 class Image:
-    """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
+    """The kernel and initramfs that a guest or an emulated machine boots from.
 
-    `digest` names everything that went into it. `modules` are those that the guest can have, in
-    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
-    names versions of the programs that it was asked to have, for people; they take `programs_size`
-    bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
-    `further` archives are loaded behind the initramfs.
+    `image gc` leaves the files alone as long as this object lives. `digest` names everything that went into
+    the image. `modules` are the kernel modules that it offers, built in or as files. With a `hypervisor`
+    the kernel is that of its driver domain. `programs` are the versions of the programs that the image was
+    asked to have, for people. Unpacked, these take `programs_size` bytes of memory of the machine that does
+    the work: of its guests if it has any. `further` archives are loaded after the initramfs.
     """
 
     kernel: Path

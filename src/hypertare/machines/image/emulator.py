@@ -60,7 +60,9 @@ _PACKAGES = (
 _FOLLOWED = re.compile(
     r"lib(glib2\.0-0|pcre2-dev|pcre2-8-0|pixman-1-0|fdt1|seccomp2|pkgconf\d+)(t64)?"
 )
-"""Of what those depend on: the libraries to link with, and what these name in their headers."""
+"""The dependencies of these packages that are fetched too: libraries to link with, and libraries whose
+headers they include.
+"""
 
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _DEVICES = "configs/devices/x86_64-softmmu/hypertare.mak"
@@ -100,7 +102,9 @@ class Emulator:
 
 @dataclass(frozen=True)
 class Recipe:
-    """`folder`: where patches and devices lie. `compiler`: how it names itself."""
+    """All that decides a build of the emulator: the `folder` of patches and devices, and the `compiler`'s
+    version.
+    """
 
     folder: Path
     compiler: str
@@ -202,7 +206,7 @@ def _here(program: str) -> str:
 
 
 def _sound(cache: Cache, key: str) -> Emulator | None:
-    """As it was built; nothing where it is not, or was damaged and is taken away.
+    """Returns the emulator from the cache; None if it was not built. Removes a damaged one.
 
     Raises:
         MachineError: it could not be built.

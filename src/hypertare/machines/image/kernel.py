@@ -68,10 +68,12 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
 
 
 def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
-    """The same, fetched from the distribution when it is not there; `refresh` asks for the newest.
+    """Returns the kernel that `asked` means, and fetches it from the distribution if needed.
+
+    `refresh` asks for the newest one.
 
     Raises:
-        MachineError, InputError: it cannot be had, or it is no kernel.
+        MachineError, InputError: the kernel cannot be had, or the file is no kernel.
     """
     name = _package_name(asked)
     found = None if name and refresh else find_source(asked, cache)

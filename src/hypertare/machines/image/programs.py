@@ -128,12 +128,12 @@ _TOOLCHAIN = re.compile(
 _UNUSED = re.compile(
     r"lib(asan|atomic|cc1-|gomp|hwasan|itm|lsan|quadmath|tsan|ubsan)\d+|libc-dev-bin|libgcc1"
 )
-"""What compiled programs may need and none here does, and what libgcc-s1 was called once."""
+"""Packages for compiled programs that no program here needs, and the former name of libgcc-s1."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a study asks for; nothing of it need be there yet but what is this host's own."""
+    """The program sets that a study asks for, which may not be fetched yet, and programs of this host."""
 
     sets: tuple[ProgramSet, ...] = ()
     own: tuple[Own, ...] = ()
@@ -348,8 +348,7 @@ def _links(packages: Sequence[Entry], one: ProgramSet) -> Iterator[cpio.Member]:
 
 
 def _at_their_places(members: Iterable[cpio.Member]) -> list[cpio.Member]:
-    """Programs of `bin` in `usr/bin`, as the distribution has them once it is installed, and what
-    installing would have added."""
+    """Moves programs from `bin` to `usr/bin` and adds links, as an installed distribution has them."""
     placed = {}
     for member in members:
         path = f"usr/{member.path}" if member.path.startswith("bin/") else member.path

@@ -98,11 +98,11 @@ class Userland:
 
 
 Follow = Callable[[str], bool]
-"""Whether of what a package depends on this one comes with it."""
+"""A function that decides by its name whether a dependency of a package is fetched too."""
 
 
 def is_library(name: str) -> bool:
-    """Whether a program may need the package to run; not those of whoever compiles."""
+    """Whether a program may need the package to run. Packages for compiling (`-dev`) do not count."""
     return _LIBRARY_PACKAGE.fullmatch(name) is not None and not name.endswith("-dev")
 
 
@@ -120,7 +120,9 @@ def fetch_all(
     refresh: bool = False,
     follow: Follow = is_library,
 ) -> list[Entry]:
-    """The same, fetched where they are not there; `refresh` asks for the newest.
+    """Returns packages and the libraries that they depend on, and fetches the missing ones.
+
+    `refresh` asks for the newest packages.
 
     Raises:
         MachineError: one cannot be had.

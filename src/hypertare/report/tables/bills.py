@@ -1,4 +1,4 @@
-"""What a cost is made of, and what nothing of it explains."""
+"""The items of a cost, and its unexplained rest."""
 
 from __future__ import annotations
 

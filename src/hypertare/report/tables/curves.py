@@ -1,4 +1,4 @@
-"""What settings do as more is offered to them."""
+"""The shape of goodput over offered rate, for each setting."""
 
 from __future__ import annotations
 

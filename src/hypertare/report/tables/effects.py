@@ -82,7 +82,7 @@ def _response(one: Effects) -> str:
 
 
 def _name_of(one: Effects, found: Sequence[Effects], wording: Wording) -> str:
-    """A platform, with what the title has several of."""
+    """Returns a platform's name, with the response and the workload if the table has several of them."""
     named = [wording.platform(one.platform, one.cell)]
     for of in (_response, _workload):
         if len({of(other) for other in found}) > 1:
@@ -95,7 +95,7 @@ def _workload(one: Effects) -> str:
 
 
 def _rows(one: Effects, platform: str, shown: Sequence[Effect]) -> Iterator[Row]:
-    """The first of a platform has the notes about all of it."""
+    """Yields the rows of a platform; the first row has the notes about the whole platform."""
     if one.reason is not None:
         yield Row((platform, "–", "–", "", "", "", ""), False, f"no effects: {one.reason}")
         return

@@ -28,8 +28,10 @@ _FOR_THOSE_WHO_ASK = frozenset({levels.FORM.id, shifts.FORM.id})
 
 
 def is_left_out(table: Table, report: Report) -> bool:
-    """Whether a first screen and a document leave it out where there is much else: laws, unless the study
-    asks about them, too, and the line of many cells.
+    """Whether a first screen and a short document leave a table out.
+
+    These are tables for further reading, laws that the study does not ask about, and the line's table if it
+    has many rows.
     """
     if table.id == laws.FORM.id:
         return not report.meta.settings.get("predictability")
@@ -39,7 +41,7 @@ def is_left_out(table: Table, report: Report) -> bool:
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """Without those that have nothing to show."""
+    """Returns all tables that have rows."""
     summary = report.summary
     groups = guests.groups(summary)
     every = (

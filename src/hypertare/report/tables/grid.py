@@ -16,7 +16,7 @@ from hypertare.runs.summary import Estimate
 _MOST_COLUMNS = 10
 _PLATFORM = "platform"
 _NONE = "–"
-"""Of a platform that has no such setting, as a container has no card."""
+"""The mark for a setting that a platform does not have: a container has no card."""
 
 Place = tuple[str, ...]
 """Levels of one cell of the table, by its dimensions."""
@@ -26,9 +26,10 @@ Dimensions = dict[str, list[str]]
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """One a workload, or of several that were varied alike: of changes where platforms are compared, else
-    of means. None of a run whose every comparison has a row (`hypertare.report.forest`), or of a workload
-    with one cell.
+    """Yields a table for each workload; workloads with the same response and dimensions share a table.
+
+    It shows changes if platforms are compared, else means. A run whose comparisons all have a row of their
+    own (`hypertare.report.forest`) has no such table, and neither has a workload with one cell.
     """
     if 0 < len(report.leading) <= MOST:
         return
@@ -80,7 +81,10 @@ def _table(report: Report, number: int, estimates: Sequence[Estimate]) -> Table:
 
 
 def _dimensions(estimates: Sequence[Estimate]) -> Dimensions:
-    """Factors of several levels, and the platforms where there are several or nothing else is."""
+    """Returns the levels of each factor that has several.
+
+    Platforms are a dimension if there are several, or if no factor has several levels.
+    """
     names = dict.fromkeys(factor for one in estimates for factor in one.cell)
     every = {
         name: list(
@@ -97,7 +101,10 @@ def _dimensions(estimates: Sequence[Estimate]) -> Dimensions:
 
 
 def _across(dimensions: Dimensions) -> str:
-    """The last one of the most levels, of those that a line has room for."""
+    """Returns the dimension that becomes the columns: the one with the most levels that fit in a line.
+
+    Of several such dimensions it is the last one.
+    """
     fitting = [name for name, found in dimensions.items() if len(found) <= _MOST_COLUMNS]
     known = list(dimensions)
     if not fitting:

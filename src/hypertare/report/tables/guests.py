@@ -1,4 +1,4 @@
-"""What several guests at once carry."""
+"""Goodput, efficiency and fairness of several guests that work at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class Group:
 
 
 def groups(summary: Summary) -> list[Group]:
-    """Those of streams, where the run has a cell of several guests; ordered by setting and number."""
+    """Returns the responses of streams by platform, setting and number of guests, if that number is a
+    factor.
+    """
     baselines = {e.baseline for e in summary.estimates}
     cells: dict[tuple[str, object], dict[str, Estimate]] = {}
     for one in summary.estimates:
@@ -113,7 +115,9 @@ def index(one: Estimate | None) -> str:
 
 
 def efficiency(one: Estimate | None) -> str:
-    """Of a cost: how much of the baseline is left, or how many times less it took."""
+    """Returns the efficiency that a cost leaves: the ratio to the baseline, the way round in which 1 is no
+    cost.
+    """
     if one is None or one.cost is None:
         return "–"
     ends = sorted(_kept(end, one) for end in (one.cost_low, one.cost_high) if end is not None)
@@ -148,7 +152,10 @@ def _kept(cost: float, one: Estimate) -> float:
 
 
 def _apart(overlap: Estimate | None) -> str:
-    """A guest that starves begins late or ends early, and what others got meanwhile is left out."""
+    """Returns a note if all guests ran at once for only a small part of the time.
+
+    Goodput leaves out the rest: the time before a starving guest begins and after it ends.
+    """
     if overlap is None or overlap.estimate >= LITTLE_OVERLAP:
         return ""
     return f"all ran in only {100 * overlap.estimate:.0f} % of the longest one's time"

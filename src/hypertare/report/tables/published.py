@@ -1,4 +1,4 @@
-"""What others have published beside what this run found."""
+"""Published figures of others beside this run's own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def workloads(found: Sequence[Published]) -> str:
 
 
 def setting(one: Published) -> str:
-    """What it is of, beside its workload and processor."""
+    """Returns the platform and the levels of a published figure, without workload and processor."""
     return verdict.setting(one.platform, one.cell, ("workload", PROCESSOR))
 
 

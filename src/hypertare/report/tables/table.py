@@ -1,4 +1,4 @@
-"""What a table is: its columns, its rows, and what they are about. How it looks is its renderer's."""
+"""Tables as data: columns, rows and titles. A renderer decides on their form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """`is_text`: it may be broken between words and begins at the left; figures do neither."""
+    """A column. One with `is_text` is aligned left and may be broken between words."""
 
     name: str
     is_text: bool = False
@@ -20,7 +20,7 @@ def text(name: str) -> Column:
 
 @dataclass(frozen=True)
 class Row:
-    """`sure`: whether what was looked for was found. `note`: what the figures alone do not say."""
+    """A row. `sure` states that its finding is certain; `note` adds to its figures."""
 
     cells: tuple[str, ...]
     sure: bool = True
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`note` says what the columns mean; `notes` is what the notes of rows are called."""
+    """A table. `note` explains the columns; `notes` is the heading of the rows' notes."""
 
     id: str
     name: str

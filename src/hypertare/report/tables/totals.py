@@ -52,9 +52,10 @@ class Bar:
 
 
 def lines(summary: Summary, wording: Wording) -> list[TotalRow]:
-    """By workload; the baseline's own only where nothing is compared with it.
+    """Returns the rows of totals, ordered by workload and name.
 
-    What is the same with every processor and cache stands once.
+    The baseline's rows are left out if a workload has comparisons with it. Totals that are the same with
+    every processor and cache have one row.
     """
     exits = {
         (one.platform, key(one.cell)): one.estimate
@@ -96,7 +97,7 @@ def table(found: Sequence[TotalRow]) -> Table:
 
 
 def rows(found: Sequence[TotalRow]) -> Iterator[Row]:
-    """What is to be known of a workload stands once, with its first line."""
+    """Yields the table's rows; the first row of a workload has the notes about the workload."""
     said: set[str] = set()
     for line in found:
         threads = 1 if line.workload in said else line.total.threads

@@ -30,7 +30,7 @@ def tables(found: Tuning, most: int | None = None) -> Iterator[Table]:
 
 
 def responses(found: Tuning) -> list[str]:
-    """Those of which effects were looked for."""
+    """Returns the responses of which a tuning has effects."""
     return list(dict.fromkeys(effect.response for effect in found.effects))
 
 
@@ -73,7 +73,7 @@ def changes(
 
 
 def effects_of(found: Tuning, response: str) -> list[EffectFound]:
-    """Each knob's, and of two knobs together what was shown."""
+    """Returns the effects on a response: of each knob, and of two knobs together if it was shown."""
     every = (effect for effect in found.effects if effect.response == response)
     return [effect for effect in every if effect.shown or len(effect.knobs) == 1]
 

@@ -12,7 +12,7 @@ from hypertare.report.tables.table import Column, Row, Table, text
 
 
 def tables(found: TuningOver) -> Iterator[Table]:
-    """As far as it has come: of every level that is tuned, and of the laws."""
+    """Yields the tables so far: of every level that is tuned, and of the laws."""
     if found.tuned:
         yield levels(found)
     if found.laws:
