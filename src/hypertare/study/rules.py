@@ -697,8 +697,8 @@ def _some_platform_has(study: Study, key: str) -> None:
     if any(key in platform.hypervisor_settings for platform in study.platforms):
         return
     names = _those(lambda platform: key in platform.hypervisor_settings)
-    quoted = names.replace(" or ", "' or '")
-    raise ValueError(f"sut.{key} is of the platform {names}: add '{quoted}' to sut.platforms")
+    which = "one" if " or " in names else "it"
+    raise ValueError(f"sut.{key} is of the platform {names}: add {which} to sut.platforms")
 
 
 def _those(fact: Callable[[Platform], bool], between: str = " or ") -> str:
