@@ -40,6 +40,8 @@ _MOST_FAILURES = 5
 _MOST_WARNINGS = 2
 _MOST_OF_GRID = 24
 """Rows."""
+_MOST_CLAIMS = 8
+"""Claims that are all shown with their evidence; of more, those that hold are without."""
 _PROMPT = 3
 """Lines of a screen that what follows the report takes."""
 
@@ -64,7 +66,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
             for each comparison, or of many comparisons a table over the factors.
     """
     parts: list[RenderableType] = [_head(report, every), *map(_sentence, report.answers)]
-    parts += _claims(report)
+    parts += _claims(report, every)
     parts += _forests(report)
     parts += map(_sentence, (*report.verdicts, *report.remarks) if every else report.remarks)
     if every:
@@ -199,13 +201,19 @@ def _title(table: Table) -> str:
     return plain(title if title[:2].isupper() else title[0].lower() + title[1:])
 
 
-def _claims(report: Report) -> Iterator[RenderableType]:
+def _claims(report: Report, every: bool) -> Iterator[RenderableType]:
+    """Yields a sentence for each claim; of many, those that hold are without their evidence."""
     if report.summary.claims:
         yield Text()
+    short = len(report.summary.claims) > _MOST_CLAIMS and not every
     named = f"({report.meta.confidence * 100:g} % interval "
     known = False
     for claim in report.summary.claims:
         text = Text(f"{claim.judgement}: ", style=_JUDGEMENTS[claim.judgement])
+        if short and claim.judgement == "holds":
+            text.append(plain(claim.text), style="default")
+            yield Padding(text, (0, 0, 0, 2), expand=False)
+            continue
         # What a bracket holds is said once, and not in each of dozens.
         evidence = claim.evidence.replace(named, "(") if known else claim.evidence
         known = known or named in evidence
