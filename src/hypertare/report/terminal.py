@@ -205,7 +205,7 @@ def _claims(report: Report, every: bool) -> Iterator[RenderableType]:
     """Yields a sentence for each claim; of many, those that hold are without their evidence."""
     if report.summary.claims:
         yield Text()
-    short = len(report.summary.claims) > _MOST_CLAIMS and not every
+    short = _has_many_claims(report) and not every
     named = f"({report.meta.confidence * 100:g} % interval "
     known = False
     for claim in report.summary.claims:
@@ -219,6 +219,10 @@ def _claims(report: Report, every: bool) -> Iterator[RenderableType]:
         known = known or named in evidence
         text.append(plain(f"{claim.text}: {evidence}"), style="default")
         yield Padding(text, (0, 0, 0, 2), expand=False)
+
+
+def _has_many_claims(report: Report) -> bool:
+    return len(report.summary.claims) > _MOST_CLAIMS
 
 
 def _failures(report: Report) -> list[RenderableType]:
@@ -299,5 +303,7 @@ def _rest(report: Report) -> Iterator[RenderableType]:
         for count, noun in ((len(names), "response"), (warnings, "warning"))
         if count > 0
     ]
+    if _has_many_claims(report):
+        more.append("the evidence of claims that hold")
     if more:
         yield Text(f"  {', '.join(more)}: hypertare report RUN --all", style="dim")
