@@ -105,6 +105,7 @@ def test_settings_reach_the_plan_and_only_our_processes_are_read() -> None:
         ('datapath = "sidecore"\ncpus = 3\nguest_cpus = 2', "emulated", "and the guest 2"),
         ("datapath_apart = true", "emulated", "datapath_apart = true needs a CPU for what moves"),
         ("datapath_apart = true", "local", "a core that polls alone"),
+        ("cpus = 2\nguest_cpus = 3", "emulated", "guest_cpus is 3, but there are 2 for guests"),
         ('datapath = "vhots"', "local", "vhost"),
         ("queues = 17\ncpus = 17", "local", "16"),
         ("poll_us = 1001", "local", "1000"),

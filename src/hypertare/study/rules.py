@@ -758,8 +758,7 @@ def cpus_are_shared_out(study: Study) -> None:
             "sut.datapath_apart is not for a workload of the type 'life', whose guests are placed anew: "
             "leave it out"
         )
-    if _under_hypervisor(study) is not None:
-        _driver_leaves_cpus(study)
+    _driver_leaves_cpus(study)
 
 
 def _driver_leaves_cpus(study: Study) -> None:

@@ -267,8 +267,8 @@ impl Local {
             (!cards.is_empty()).then(|| CardsServed { cards, is_its_own, ended: Ended::default() });
         let mut warnings = Vec::new();
         let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
-        // With a weight its threads are in groups with others', so that none accounts for it alone.
         let datapath_cpu = bench.datapath_cpu.filter(|_| !polls(bench));
+        // With a weight its threads are in groups with others', so that none accounts for it alone.
         let cgroup = match &groups {
             None => {
                 let cpus = node.cpus.iter().copied().chain(datapath_cpu).collect::<Vec<_>>();
