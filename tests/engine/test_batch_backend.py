@@ -9,6 +9,7 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.engine.trial_runner import Asking, TrialRunner
+from hypertare.machines.batch import Batch
 from hypertare.study import StudyFile
 from tests.engine.test_waves import ON, TEXT, Journal, MadeUp, Nobody
 
@@ -36,16 +37,28 @@ def test_answers_stand_in_the_order_of_the_asks() -> None:
         {"workload": "work", **ask.cell} for ask in (HALF, WHOLE, OTHER)
     ]
     assert [finished.planned.id for finished in journal.added] == [0, 1, 2]
-    assert len({a.planned.boot for a in answers}) == 3 == lab.trials
-    nics = {batch.places[0].planned.id: batch.steps for batch in machine.batches}
-    assert len(set(nics.values())) >= 2
+    half, whole, other = (a.planned.boot for a in answers)
+    assert half == whole != other, "who needs another machine has one"
+    assert lab.trials == 3 and len(machine.batches) == 2
+
+
+def test_a_block_has_as_few_boots_as_hold_it_and_they_are_alike_in_size() -> None:
+    machine = MadeUp()
+    with trial_runner(machine, Journal()) as lab:
+        lab.block([HALF, WHOLE] * 2)
+    assert [len(batch.places) for batch in machine.batches] == [2, 2]
+    one_each = PLAIN + "[design]\nblocks_per_boot = 1\ntrials_per_boot = 1\n"
+    with trial_runner(alone := MadeUp(), Journal(), one_each) as lab:
+        lab.block([HALF, WHOLE] * 2)
+    assert [len(batch.places) for batch in alone.batches] == [1] * 4
 
 
 def test_a_block_shares_its_seed_and_the_next_has_another() -> None:
     machine = MadeUp(spread=0.5)
     with trial_runner(machine, Journal()) as lab:
-        one, two = lab.blocks([[WHOLE, WHOLE], [WHOLE]])
+        one, two = lab.blocks([[WHOLE, OTHER], [WHOLE]])
     assert rates(one)[0] == rates(one)[1] != rates(two)[0]
+    assert one[0].planned.boot != one[1].planned.boot
 
 
 def test_blocks_at_once_are_the_same_as_one_by_one() -> None:
@@ -66,6 +79,26 @@ def test_a_boot_that_fails_is_an_answer() -> None:
     assert answer.console == ("last words",)
 
 
+def test_of_a_boot_that_is_lost_each_trial_is_measured_alone() -> None:
+    """Only the setting that ends its machine fails, and nothing of the boot that it spoilt is recorded."""
+
+    def fate(batch: Batch) -> str | None:
+        shares = [place.levels.get("workloads.work.share") for place in batch.places]
+        return "the machine stopped" if "50%" in shares else None
+
+    machine, journal = MadeUp(spread=0.5, fate=fate), Journal()
+    with trial_runner(machine, journal) as lab:
+        half, whole = lab.block([HALF, WHOLE])
+        (after,) = lab.block([WHOLE])
+    assert (half.status, half.error) == ("failed", "the machine stopped")
+    assert whole.status == after.status == "ok"
+    assert half.planned.block == whole.planned.block != after.planned.block
+    assert [len(batch.places) for batch in machine.batches] == [2, 1, 1, 1]
+    assert [finished.planned.id for finished in journal.added] == [2, 3, 4]
+    seeds = [batch.pc.seed for batch in machine.batches]
+    assert seeds[0] == seeds[1] == seeds[2] != seeds[3]
+
+
 def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     """The block that was under way is taken anew, with the seed that it had."""
     first = Journal()
@@ -74,7 +107,7 @@ def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     machine, again = MadeUp(spread=0.5), Journal(first.added[:-1])
     with trial_runner(machine, again) as lab:
         resumed = [lab.block([HALF, WHOLE]) for _ in range(3)]
-    assert len(machine.batches) == 2
+    assert len(machine.batches) == 1
     assert [rates(block) for block in resumed] == [rates(block) for block in whole]
     ids = [finished.planned.id for finished in again.kept + again.added]
     assert len(set(ids)) == len(ids) == 7

@@ -253,6 +253,14 @@ def records_of(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterat
     return parts.bench, trials()
 
 
+def is_lost(batch: Batch, output: Output) -> bool:
+    """Whether a machine ended before all trials of its bench did."""
+    parts = sort(output.records)
+    if parts.ready is not None and parts.ready.error:
+        return False
+    return any(number not in parts.trials for number in range(len(batch.places)))
+
+
 def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
     if ready is not None and ready.error:
         return f"the bench could not be made: {ready.error}"
