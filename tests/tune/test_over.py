@@ -94,6 +94,21 @@ def test_a_dry_run_says_what_each_level_costs(tmp_path: Path) -> None:
     assert plan["expected_s"] > 4 * one
     status, said = ask(tmp_path, "tune", *words)
     assert status == 0 and "confirms what the law says of sut.guests = 6: at most" in said
+    assert "without boots" not in said
+
+
+def test_a_dry_run_counts_the_boots_of_emulated_machines(tmp_path: Path) -> None:
+    """They are most of the time, and go on side by side."""
+
+    def expected_s(*words: str) -> float:
+        return json.loads(ask(tmp_path, "tune", *words, "--json")[1])["expected_s"]
+
+    one, two = (expected_s("scheduler-weights", "--jobs", jobs) for jobs in "12")
+    assert one == 2 * two > 60 * 9 / 2, "nine seconds of Xen alone, for two trials"
+    few = expected_s("scheduler-weights", "--jobs", "1", "--budget", "30")
+    assert few == one / 2
+    status, said = ask(tmp_path, "tune", "tcp-knobs")
+    assert status == 0 and "without boots" in said
 
 
 def test_the_law_that_fits_is_preferred_and_says_what_to_confirm() -> None:

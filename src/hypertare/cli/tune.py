@@ -190,7 +190,7 @@ def tune(
         allow = Permissions(allow_module_reload, allow_huge_pages)
         checked = RunOptions(jobs, fresh, allow, cluster).checked(first)
         if dry_run:
-            tune_over.show_plan(sweep, json)
+            tune_over.show_plan(sweep, checked.jobs or 1, json)
             return
         folder = folder or new_folder(f"{first.study.name}-tune-over", paths.runs_dir())
         with checked.connected(say) as connected:
@@ -247,7 +247,7 @@ def tune(
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
-        show_space(prepared, json)
+        show_space(prepared, run_options.jobs or 1, json)
         return
     with run_options.connected(say) as run_options, Watch(prepared.run.study) as watch:
         on = resources(prepared.run, watch.notify, allow)
@@ -373,7 +373,7 @@ def _override(
 QUICK_BUDGET = 60
 
 
-def show_space(prepared: Prepared, as_json: bool) -> None:
+def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
     """Prints the knobs, the goal and the expected time."""
     import json as json_module
 
@@ -381,7 +381,7 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
     from hypertare.tune.findings import known_before
 
     budget, aims = prepared.budget, prepared.aims
-    seconds = budget.seconds or (budget.trials or 0) * prepared.trial_s
+    seconds = prepared.budget_s(jobs)
     knobs = [*prepared.space.knobs, *prepared.space.ladders]
     if as_json:
         document = {
@@ -421,4 +421,5 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
         print(f"  {knob.path}: {levels} (default: {level_text(knob.default)})")
     if prepared.known is not None:
         print(report.known(known_before(prepared.known)))
-    print(f"budget: {budget}, about {human_duration(seconds)} without boots")
+    left_out = "" if prepared.counts_boots else " without boots"
+    print(f"budget: {budget}, about {human_duration(seconds)}{left_out}")

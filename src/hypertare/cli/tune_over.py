@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypertare.tune.over import LevelTuning, Sweep
 
 
-def show_plan(sweep: Sweep, as_json: bool) -> None:
+def show_plan(sweep: Sweep, jobs: int, as_json: bool) -> None:
     """Prints the levels with what each tuning chooses from, and the expected time."""
     import json
 
@@ -36,7 +36,7 @@ def show_plan(sweep: Sweep, as_json: bool) -> None:
             "budget": str(first.budget),
             "knobs": [knob.path for knob in (*first.space.knobs, *first.space.ladders)],
             "confirm_trials": sweep.confirm_trials,
-            "expected_s": sweep.expected_s,
+            "expected_s": sweep.expected_s(jobs),
         }
         print(json.dumps(document, indent=2))
         return
@@ -49,7 +49,8 @@ def show_plan(sweep: Sweep, as_json: bool) -> None:
         print(f"  {asked.factor} = {level_text(part.level)}: {part.prepared.budget}")
     print(f"knobs: {', '.join(knob.path for knob in (*first.space.knobs, *first.space.ladders))}")
     print(_about_confirmation(sweep))
-    print(f"about {human_duration(sweep.expected_s)} without boots")
+    left_out = "" if first.counts_boots else " without boots"
+    print(f"about {human_duration(sweep.expected_s(jobs))}{left_out}")
 
 
 def _about_confirmation(sweep: Sweep) -> str:

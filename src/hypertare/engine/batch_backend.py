@@ -17,6 +17,7 @@ from hypertare.design.asks import Ask
 from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.boots import BatchMachine, Boots
+from hypertare.engine.expected import TRIALS_OF_A_BOOT
 from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
@@ -25,9 +26,6 @@ from hypertare.study import BASELINE
 
 _NUMBERED = {"asked": "block"}
 """Keeps the seeds of asked blocks apart from those of a campaign's boots."""
-
-_MOST_TRIALS = 3
-"""Of a boot. A boot costs more than a trial, but a block in one boot would leave all CPUs but one idle."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,9 @@ class BatchBackend:
         self.asking = asking
         self.boots = Boots(machine, asking.recorder)
         self._warmup = asking.warmup
-        self._most = min(asking.recorder.study.design.trials_per_boot or _MOST_TRIALS, _MOST_TRIALS)
+        self._most = min(
+            asking.recorder.study.design.trials_per_boot or TRIALS_OF_A_BOOT, TRIALS_OF_A_BOOT
+        )
 
     def renew(self) -> None:
         """Does nothing: no two blocks share a boot."""

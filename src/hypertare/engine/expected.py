@@ -19,6 +19,10 @@ _BENCH_S = 0.2
 _HOST_PER_VIRTUAL_S = 3.0
 """Seconds of the host that a second of virtual time at work takes."""
 
+TRIALS_OF_A_BOOT = 3
+"""Trials of a tuning's block that share a boot at most. A boot costs more than a trial, but a block in one
+boot would leave all CPUs but one idle."""
+
 
 def visits(study: Study, design: Design, plot: WholePlot, blocks: float) -> float:
     """Returns the number of benches that `blocks` blocks of a plot take, which may be a fraction."""
@@ -73,6 +77,12 @@ def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     return least * each, most * each
 
 
+def asked_s(study: Study, kind: PcClass, trials: int, trial_s: float) -> float:
+    """Seconds of one CPU of this host that so many trials of a tuning take; most blocks have four."""
+    boots = trials / (TRIALS_OF_A_BOOT - 1)
+    return boots * _alone_s(study, kind) + trials * _HOST_PER_VIRTUAL_S * trial_s
+
+
 def _machines(design: Design, kind: PcClass) -> int:
     """PCs of a class that differ: the baseline's may be the same one in several plots."""
     if kind.has_guests:
@@ -93,6 +103,11 @@ def boot_s(study: Study, design: Design) -> float:
         for cell in design.cells
     ) / len(design.plots)
     kinds = pc.classes(study)
-    boots = sum(kind.boot_s + kind.guest_boot_s * study.bench_guests for kind in kinds)
+    boots = sum(_alone_s(study, kind) for kind in kinds)
     trials = _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
     return (boots + trials / cuts(study, design)) / len(kinds)
+
+
+def _alone_s(study: Study, kind: PcClass) -> float:
+    """Seconds of this host that a boot without trials takes."""
+    return kind.boot_s + kind.guest_boot_s * study.bench_guests

@@ -67,14 +67,10 @@ class Sweep:
         design = self.confirm.prepared.design
         return 2 * max(confirming_blocks(design), design.max_trials)
 
-    @property
-    def expected_s(self) -> float:
-        tuned = sum(
-            one.prepared.budget.seconds or (one.prepared.budget.trials or 0) * one.prepared.trial_s
-            for one in self.parts
-        )
-        confirmed = self.confirm.prepared.trial_s * self.confirm_trials if self.confirm else 0.0
-        return tuned + confirmed
+    def expected_s(self, jobs: int) -> float:
+        tuned = sum(one.prepared.budget_s(jobs) for one in self.parts)
+        last = self.confirm
+        return tuned + (last.prepared.expected_s(self.confirm_trials, jobs) if last else 0.0)
 
 
 # --- what is asked for

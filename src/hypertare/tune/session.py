@@ -16,6 +16,7 @@ from hypertare.base.units import human_duration
 from hypertare.design.planner import MachineResources
 from hypertare.engine import prepare as running
 from hypertare.engine.ending import Ending, sum_up
+from hypertare.engine.expected import asked_s
 from hypertare.engine.new_run import create
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.registry import runner_of
@@ -67,6 +68,21 @@ class Prepared:
         if machine.boots_whole_pcs or find(self.platform).has_own_kernel:
             return design
         return design.model_copy(update={"min_boots": 1})
+
+    def expected_s(self, trials: int, jobs: int) -> float:
+        """Seconds that so many trials take, with `jobs` boots of an emulated machine at once."""
+        if not self.counts_boots:
+            return trials * self.trial_s
+        return asked_s(self.run.study, find(self.platform).pc, trials, self.trial_s) / jobs
+
+    def budget_s(self, jobs: int) -> float:
+        """Seconds that the whole tuning takes."""
+        return self.budget.seconds or self.expected_s(self.budget.trials or 0, jobs)
+
+    @property
+    def counts_boots(self) -> bool:
+        """Whether expected seconds include boots: how often other machines boot is up to the search."""
+        return self.run.study.machine_kind.boots_whole_pcs
 
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
