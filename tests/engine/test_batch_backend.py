@@ -79,6 +79,16 @@ def test_a_boot_that_fails_is_an_answer() -> None:
     assert answer.console == ("last words",)
 
 
+def test_trials_of_searches_share_no_boot() -> None:
+    """What one finds does not depend on which others run beside it."""
+    machine = MadeUp(spread=0.5)
+    asks = [replace(ask, replicate=number) for ask, number in ((HALF, 0), (WHOLE, 0), (WHOLE, 1))]
+    with trial_runner(machine, Journal()) as lab:
+        half, whole, other = rates(lab.block(asks, "search"))
+    assert [len(batch.places) for batch in machine.batches] == [1, 1, 1]
+    assert half == whole != other
+
+
 def test_of_a_boot_that_is_lost_each_trial_is_measured_alone() -> None:
     """Only the setting that ends its machine fails, and nothing of the boot that it spoilt is recorded."""
 

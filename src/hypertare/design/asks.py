@@ -13,7 +13,7 @@ class Ask:
     """A setting to be measured: `levels` is put into the study, `cell` names it in the journal.
 
     On a machine that draws chance from a seed, the seed follows from `replicate`, or from the block if
-    `replicate` is None.
+    `replicate` is None. One with a `replicate` shares its boot with no other.
     """
 
     levels: Mapping[str, Level | None]

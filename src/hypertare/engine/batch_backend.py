@@ -72,8 +72,9 @@ class BatchBackend:
             for shared in self._shared(asks, kind, number)
         ]
         answers, lost = self._measured(together)
-        alone, _ = self._measured([[asked] for shared in lost for asked in shared])
-        answers |= alone
+        if lost:
+            alone, _ = self._measured([[asked] for shared in lost for asked in shared])
+            answers |= alone
         return [
             [answers[number, place] for place in range(len(asks))]
             for number, asks in enumerate(many)
@@ -82,10 +83,10 @@ class BatchBackend:
     def _shared(self, asks: Sequence[Ask], kind: Kind, number: int) -> Iterator[list[_Asked]]:
         """Divides a block, in random order, into boots: each has asks that need the same machine."""
         block = self.asking.numbers.new_block()
-        machines: dict[str, list[_Asked]] = {}
+        machines: dict[object, list[_Asked]] = {}
         for place in self.asking.shuffled(len(asks), block):
             asked = _Asked(asks[place], block, kind, (number, place))
-            machines.setdefault(_machine_of(asks[place]), []).append(asked)
+            machines.setdefault(_boot_for(asks[place], place), []).append(asked)
         for same in machines.values():
             boots = math.ceil(len(same) / self._most)
             yield from (same[first::boots] for first in range(boots))
@@ -154,6 +155,11 @@ def _hard(ask: Ask) -> Cell:
     return {path: level for path, level in levels_of(ask).items() if is_hard(path)}
 
 
-def _machine_of(ask: Ask) -> str:
-    """Equal for asks that one boot can measure."""
-    return repr((ask.replicate, sorted((path, repr(level)) for path, level in _hard(ask).items())))
+def _boot_for(ask: Ask, place: int) -> object:
+    """Equal for asks of a block that may share a boot, since they need the same machine.
+
+    With a replicate of its own an ask is alone: what a search finds must not depend on others beside it.
+    """
+    if ask.replicate is not None:
+        return place
+    return repr(sorted((path, repr(level)) for path, level in _hard(ask).items()))
