@@ -19,6 +19,7 @@ from pathlib import Path
 import common
 from common import Row
 
+from hypertare.base.arch import ARCH
 from hypertare.walk import processors, run
 from hypertare.walk.options import Options
 
@@ -112,7 +113,7 @@ def children() -> Iterator[list[float]]:
 def bare_s(program: list[str]) -> float:
     """CPU seconds under QEMU alone."""
     with children() as spent:
-        common.run([run.QEMU, found(program[0]), *program[1:]], 600)
+        common.run([ARCH.qemu_user, found(program[0]), *program[1:]], 600)
     return spent[0]
 
 

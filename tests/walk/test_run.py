@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import walk_plugin
 from hypertare.walk import processors, run
@@ -236,6 +238,6 @@ def test_a_plugin_that_qemu_refuses(tmp_path):
 
 
 def test_without_qemu(monkeypatch):
-    monkeypatch.setattr(run, "QEMU", "qemu-of-no-such-name")
+    monkeypatch.setattr(run, "ARCH", replace(ARCH, machine="no-such-machine"))
     with pytest.raises(MachineError, match="apt-get install qemu-user"):
         run.walk(["true"], processors.chosen(["zen4"]), Options(1, 0.25), lambda *_: None)

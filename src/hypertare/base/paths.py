@@ -7,11 +7,11 @@ from pathlib import Path
 
 import platformdirs
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 
 AGENT = "hypertare-agent"
 WALK_PLUGIN = "libhypertare_walk.so"
-TARGET = "x86_64-unknown-linux-gnu"
 PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = PACKAGE.parents[1]
 """The source directory, where this is one and not installed."""
@@ -75,4 +75,4 @@ def _built(name: str, what: str, variable: str) -> Path:
 
 
 def _places(name: str) -> tuple[Path, ...]:
-    return (CHECKOUT / "target" / TARGET / "release" / name, PACKAGE / "bin" / name)
+    return (CHECKOUT / "target" / ARCH.target / "release" / name, PACKAGE / "bin" / name)

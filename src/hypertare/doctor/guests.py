@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from hypertare.base.arch import ARCH
 from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
 from hypertare.machines.accelerator import cpu_flags
-from hypertare.machines.asked import QEMU
 from hypertare.machines.host import vhost
 
 _OLDEST = (7, 0)
@@ -15,16 +15,16 @@ _OLDEST = (7, 0)
 
 def qemu(host: Host) -> Finding:
     """QEMU runs the guests."""
-    ran = host.run((QEMU, "--version"), 10.0)
+    ran = host.run((ARCH.qemu, "--version"), 10.0)
     found = re.search(r"version (\d+)\.(\d+)\S*", ran.out)
     if not ran.ok or not found:
-        do = "as root: apt-get install qemu-system-x86"
+        do = f"as root: apt-get install {ARCH.qemu_package}"
         return Finding("qemu", "bad", f"no QEMU: {ran.said}", do)
-    listed = host.run((QEMU, "-accel", "help"), 10.0).out.split()
+    listed = host.run((ARCH.qemu, "-accel", "help"), 10.0).out.split()
     accelerators = ", ".join(name for name in ("kvm", "tcg") if name in listed) or "none"
     what = f"QEMU {found[0].removeprefix('version ')}, accelerators: {accelerators}"
     if (int(found[1]), int(found[2])) < _OLDEST:
-        do = "as root: apt-get install -t bookworm-backports qemu-system-x86, or a newer release"
+        do = f"as root: apt-get install -t bookworm-backports {ARCH.qemu_package}, or a newer release"
         return Finding("qemu", "warn", f"{what}; older than 7.0 is not tested", do)
     return Finding("qemu", "ok", what)
 

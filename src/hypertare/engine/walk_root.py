@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hypertare.base import paths
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
-from hypertare.machines.image.userland import LIBRARIES
-from hypertare.walk.run import OWN_FILES, QEMU, qemu
+from hypertare.walk.run import OWN_FILES, qemu
 
 _LIBRARY = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 
@@ -33,10 +33,10 @@ def make(folder: Path, members: Iterable[cpio.Member]) -> None:
         own.mkdir()
         (folder / "proc").mkdir(exist_ok=True)
         (folder / "tmp").mkdir(mode=0o1777, exist_ok=True)
-        shutil.copy(qemu(), own / QEMU)
+        shutil.copy(qemu(), own / ARCH.qemu_user)
         shutil.copy(paths.walk_plugin(), own / paths.WALK_PLUGIN)
         for name, library in _libraries(qemu(), paths.walk_plugin()):
-            place = folder / LIBRARIES / name
+            place = folder / ARCH.libraries / name
             if not place.exists():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(library, place)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.paths import agent_binary
-from hypertare.machines.asked import QEMU
 from hypertare.protocol.constants import AGENT_PREFIX
 from hypertare.protocol.plan import Accelerator
 
@@ -42,10 +42,10 @@ def require_qemu() -> None:
     Raises:
         MachineError: it is not.
     """
-    if shutil.which(QEMU) is None:
+    if shutil.which(ARCH.qemu) is None:
         raise MachineError(
             "QEMU is not installed; the platform 'guest' and the machine 'emulated' need it.",
-            "Install it (Debian: apt-get install qemu-system-x86), or leave the guest out: "
+            f"Install it (Debian: apt-get install {ARCH.qemu_package}), or leave the guest out: "
             '--on native,container (weigh) or --set \'sut.platforms=["native","container"]\'.',
         )
 
@@ -131,7 +131,7 @@ def _first_line(text: str) -> str:
 
 
 def _key(host: Host, image: Image) -> str:
-    version = host.run((QEMU, "--version"), 10.0).out.partition("\n")[0]
+    version = host.run((ARCH.qemu, "--version"), 10.0).out.partition("\n")[0]
     boot = host.read("/proc/sys/kernel/random/boot_id") or ""
     parts = (boot, host.read("/proc/sys/kernel/osrelease") or "", image.kernel_release, version)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

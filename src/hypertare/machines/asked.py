@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+from hypertare.base.arch import ARCH
 from hypertare.base.host_files import Host
 from hypertare.base.paths import CHECKOUT
-
-QEMU = "qemu-system-x86_64"
 
 
 class Asked:
@@ -22,7 +21,7 @@ class Asked:
         self.host = host or Host()
         asking = ThreadPoolExecutor()
         self.commit = asking.submit(_commit, self.host)
-        self.qemu = asking.submit(first_number, self.host, (QEMU, "--version"))
+        self.qemu = asking.submit(first_number, self.host, (ARCH.qemu, "--version"))
         asking.shutdown(wait=False)
 
 

@@ -18,13 +18,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hypertare.base.arch import ARCH
 from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, InputError, MachineError
 from hypertare.design.pc import Pc, walk_options
 from hypertare.design.planner.machine_resources import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
-from hypertare.machines.executor import QEMU, Boot, Booted, BootFiles, Executor, Threads
+from hypertare.machines.executor import Boot, Booted, BootFiles, Executor, Threads
 from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.machines.qemu_files import FIRMWARE, firmware, lines_of
 from hypertare.protocol.constants import CONSOLE_PREFIX, MAX_LINE
@@ -245,10 +246,10 @@ class EmulatedMachine:
     @cached_property
     def _installed_digest(self) -> str:
         """Version and content, and the firmware."""
-        program = shutil.which(QEMU)
+        program = shutil.which(ARCH.qemu)
         if program is None:
             raise MachineError(
-                f"{QEMU} is not installed.", "Debian: apt-get install qemu-system-x86"
+                f"{ARCH.qemu} is not installed.", f"Debian: apt-get install {ARCH.qemu_package}"
             )
         version, content = lines_of(program, "--version")[:1], self._digests.of(Path(program))
         return _digest_of([version, content, self._firmware(Path(program))])

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import HypertareError, MachineError
 from hypertare.machines.image import cpio
 from hypertare.protocol.constants import AGENT_PREFIX, MAX_CONSOLE_LINES, PLAN_FILE, REFUSED
 
-QEMU = "qemu-system-x86_64"
 _MOST_TEARDOWN = 4096
 _LOOK_S = 1.0
 _GOING_DOWN_S = 3.0
-_SPEAKERS = (AGENT_PREFIX, QEMU)
+_SPEAKERS = (AGENT_PREFIX, ARCH.qemu)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
 

@@ -7,13 +7,11 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 
 FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
-LOADER = "ld-linux-x86-64.so.2"
-"""As the agent starts it (`emulate --runtime`)."""
-_LOADER_AT = Path("/lib64") / LOADER
 _LIBRARY = re.compile(r"^\s*(\S+) => (/\S+) \(0x[0-9a-f]+\)$")
 
 
@@ -40,9 +38,10 @@ def libraries(program: Path) -> dict[str, Path]:
     Raises:
         MachineError: the loader does not say.
     """
-    found = {LOADER: _LOADER_AT}
+    # The agent starts QEMU by it (`emulate --runtime`).
+    found = {ARCH.loader_name: Path(ARCH.loader)}
     # None of those for processors like this host's: another host may have an older one.
-    for line in lines_of(_LOADER_AT, "--glibc-hwcaps-mask", "none", "--list", str(program)):
+    for line in lines_of(Path(ARCH.loader), "--glibc-hwcaps-mask", "none", "--list", str(program)):
         if match := _LIBRARY.match(line):
             found.setdefault(match[1], Path(match[2]))
     return found

@@ -21,6 +21,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Literal
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.runs.store import is_run
 
@@ -117,9 +118,10 @@ def look(reach: Sequence[str], files: Sequence[Sent], cpus: int, more: str) -> d
     lines = asked(reach, script, b"", LOOK_S).splitlines()
     found = dict(line.partition(" ")[::2] for line in lines)
     kind = f"{found.get('system', '?')} {found.get('arch', '?')}"
-    if kind != "Linux x86_64":
+    if kind != f"Linux {ARCH.machine}":
         raise MachineError(
-            f"{' '.join(reach)}: it is {kind[:100]}, and the agent is a program for Linux x86_64.",
+            f"{' '.join(reach)}: it is {kind[:100]}, and the agent is a program for Linux "
+            f"{ARCH.machine}.",
             "Other systems cannot be weighed.",
         )
     has = found.get("cpus", "")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from hypertare.base.arch import ARCH
 from hypertare.base.settings import Settings
 from hypertare.base.units import human_size
 from hypertare.platforms.commands import OLD, Entry, KnobChange, Maker, edited, of_memory, quoted
@@ -439,7 +440,7 @@ def _poll_us(change: KnobChange) -> Entry:
     was = "leave poll-us out again" if change.old == OLD else f"poll-us={change.old} again"
     return Entry(
         "host",
-        ("virsh dumpxml DOMAIN", "ps -o args -C qemu-system-x86_64"),
+        ("virsh dumpxml DOMAIN", f"ps -o args -C {ARCH.qemu}"),
         note=f"QEMU alone: -netdev tap,id=...,vhost=on,poll-us={change.new}; to undo, {was}. From the "
         "guest's next start. libvirt has no word for it: where libvirt starts QEMU this cannot be set.",
     )

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from hypertare.base import paths
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.walk.options import Options
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Answer, Cost, ProcessorCosts, WalkSummary, summed
 
-QEMU = "qemu-x86_64"
 _OWN = "hypertare-walk: "
 _TRY_LIMIT_S = 60
 _POLL_S = 0.25
@@ -132,7 +132,7 @@ def _parts(place: CommandEnvironment) -> tuple[Path, Path]:
     """QEMU and the plugin."""
     if place.root is None:
         return qemu(), paths.walk_plugin()
-    return (place.root / OWN_FILES / QEMU, place.root / OWN_FILES / paths.WALK_PLUGIN)
+    return (place.root / OWN_FILES / ARCH.qemu_user, place.root / OWN_FILES / paths.WALK_PLUGIN)
 
 
 OWN_FILES = ".hypertare"
@@ -145,10 +145,10 @@ def qemu() -> Path:
     Raises:
         MachineError: it is not installed.
     """
-    found = shutil.which(QEMU)
+    found = shutil.which(ARCH.qemu_user)
     if found is None:
         raise MachineError(
-            f"{QEMU} is not installed: the command's accesses are seen through QEMU's user mode.",
+            f"{ARCH.qemu_user} is not installed: the command's accesses are seen through QEMU's user mode.",
             "As root: apt-get install qemu-user",
         )
     return Path(found).absolute()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import programs, source
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.programs import SHELL, Choice, ProgramSet
 from hypertare.machines.image.source import Source
-from hypertare.machines.image.userland import LIBRARIES
 from hypertare.study import programs as named
 from tests.machines.image.newc import read
 from tests.machines.image.test_source import FILES, packed
@@ -94,9 +94,9 @@ def test_a_set_comes_with_libraries_links_shell_and_what_it_works_on(cache) -> N
     links = {p: m.data.decode() for p, m in members.items() if stat.S_ISLNK(m.mode)}
     assert links["usr/bin/gcc"] == "gcc-9" and links["usr/bin/cc"] == "gcc"
     assert links["bin/sh"] == "/usr/bin/sh" and links["usr/bin/sh"] == "dash"
-    assert links["lib/x86_64-linux-gnu"] == f"/{LIBRARIES}"
+    assert links["lib/x86_64-linux-gnu"] == f"/{ARCH.libraries}"
     assert members["usr/bin/dash"].mode & 0o111 and "bin/dash" in links
-    assert {f"{LIBRARIES}/{name}" for name in needed()} <= set(members)
+    assert {f"{ARCH.libraries}/{name}" for name in needed()} <= set(members)
     assert members["usr/include/a.h"].data == b"a" and "usr/share/doc/a" not in members
     assert members["projects/thing-1/main.c"].data == FILES["thing-1/main.c"][0]
     assert len(members["projects/thing-1.tar"].data) > len(TAR)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image.cache import Cache, DamagedError, Entry
-from hypertare.machines.image.userland import LIBRARIES, Userland, depends, needs_of
+from hypertare.machines.image.userland import Userland, depends, needs_of
 
 PROGRAM = "usr/bin/true"
 
@@ -58,13 +59,13 @@ def test_a_program_comes_with_all_it_needs_and_runs(packages, tmp_path, needed) 
         else:
             place.write_bytes(member.data)
             place.chmod(stat.S_IMODE(member.mode))
-    assert {path.name for path in (root / LIBRARIES).iterdir()} == set(needed)
+    assert {path.name for path in (root / ARCH.libraries).iterdir()} == set(needed)
     loader = needs_of(PROGRAM, (root / PROGRAM).read_bytes()).loader
     assert loader is not None
-    own = [root / loader.lstrip("/"), "--library-path", root / LIBRARIES]
+    own = [root / loader.lstrip("/"), "--library-path", root / ARCH.libraries]
     assert subprocess.run([*own, root / PROGRAM], check=False).returncode == 0
     loaded = subprocess.run([*own, "--list", root / PROGRAM], capture_output=True, text=True)
-    assert f"libc.so.6 => {root / LIBRARIES / 'libc.so.6'}" in loaded.stdout
+    assert f"libc.so.6 => {root / ARCH.libraries / 'libc.so.6'}" in loaded.stdout
 
 
 def test_the_order_of_packages_does_not_matter(packages) -> None:

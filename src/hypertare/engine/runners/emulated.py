@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hypertare.base import paths
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.units import human_size
 from hypertare.design import pc
@@ -91,7 +92,7 @@ class Emulated(Runner):
             cpus=study.sut.cpus,
             memory=pc.memory(study, on.programs),
             kernel=getattr(image, "kernel_release", "unknown"),
-            architecture="x86_64",
+            architecture=ARCH.machine,
             distribution="none: the agent is its init",
         )
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypertare.base import paths
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.design.planner import Likeness, MachineResources
 from hypertare.engine.campaign import Campaign
@@ -213,7 +214,7 @@ def _check_abilities(study: Study, host: RemoteHost) -> None:
     guests = [platform.name for platform in study.platforms if platform.uses_accelerator]
     if not guests:
         return
-    needed = {"qemu": "Install QEMU there (Debian, root: apt-get install qemu-system-x86)"}
+    needed = {"qemu": f"Install QEMU there (Debian, root: apt-get install {ARCH.qemu_package})"}
     if study.needs_network:
         needed["tun"] = "As root there: modprobe tun"
     datapaths = study.levels("sut.datapath")

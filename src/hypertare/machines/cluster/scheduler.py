@@ -24,6 +24,7 @@ from typing import Any
 
 import zstandard
 
+from hypertare.base.arch import ARCH
 from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
 from hypertare.base.extras import check_extra
@@ -232,10 +233,10 @@ class Cluster:
             host, theirs = one["host"], {name: one["packages"].get(name) for name in PACKAGES}
             if theirs != versions():
                 raise _unlike(who, theirs)
-            if who != "The scheduler" and (host["OS"], host["machine"]) != ("Linux", "x86_64"):
+            if who != "The scheduler" and (host["OS"], host["machine"]) != ("Linux", ARCH.machine):
                 raise MachineError(
                     f"{who} is {host['OS']} on {host['machine']}, and the emulator that is brought there "
-                    "needs Linux on x86-64.",
+                    f"needs Linux on {ARCH.label}.",
                     "Take it out of the cluster.",
                 )
 

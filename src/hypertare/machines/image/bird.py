@@ -10,16 +10,16 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base.arch import ARCH
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.userland import LIBRARIES, Userland, fetch_all, fetched_all
+from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
 
 VERSION = 2
 """Of what is taken from the packages; part of the key."""
 
 _PACKAGES = ("bird2",)
 _PROGRAM = "usr/sbin/bird"
-_LOADER = "ld-linux-x86-64.so.2"
 _ARCHIVE = "bird.cpio"
 _CARRIED = "carried.cpio"
 _PLACE = "guest/bird.cpio"
@@ -50,9 +50,9 @@ class Bird:
     def here(self) -> tuple[str, ...]:
         """How a node of this host starts it."""
         root = self.entry.path / _ROOT
-        libraries = root / LIBRARIES
+        libraries = root / ARCH.libraries
         return (
-            *(str(libraries / _LOADER), "--library-path", str(libraries)),
+            *(str(libraries / ARCH.loader_name), "--library-path", str(libraries)),
             str(root / _PROGRAM),
         )
 

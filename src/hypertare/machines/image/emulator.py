@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
@@ -36,12 +37,12 @@ QEMU = Source(
     name="QEMU 7.2",
     file="qemu_7.2+dfsg.orig.tar.xz",
     sha256="91aca71520040edc40b8d437aa3004dae614f58e286cf653ee8996c07af2962f",
-    package="qemu-system-x86",
+    package=ARCH.qemu_package,
     folder="qemu-7.2.0",
 )
 AGAIN = "hypertare image build emulator"
 
-_PROGRAM = "qemu-system-x86_64"
+_PROGRAM = ARCH.qemu
 _LOG = "build.log"
 _PATH = "/usr/bin:/bin"
 _OF_HOST = {
@@ -64,12 +65,11 @@ _FOLLOWED = re.compile(
 headers they include.
 """
 
-_LIBRARIES = "usr/lib/x86_64-linux-gnu"
-_DEVICES = "configs/devices/x86_64-softmmu/hypertare.mak"
+_DEVICES = f"configs/devices/{ARCH.machine}-softmmu/hypertare.mak"
 _OPTIONS = (
-    *("--target-list=x86_64-softmmu", "--without-default-features", "--enable-system"),
+    *(f"--target-list={ARCH.machine}-softmmu", "--without-default-features", "--enable-system"),
     *("--enable-tcg", "--disable-kvm", "--enable-fdt=system", "--enable-seccomp"),
-    *("--without-default-devices", "--with-devices-x86_64=hypertare"),
+    *("--without-default-devices", f"--with-devices-{ARCH.machine}=hypertare"),
     # Firmware is the distribution's, wherever the emulator lies.
     "--firmwarepath=/usr/share/qemu:/usr/share/seabios:/usr/lib/ipxe/qemu",
     *("--datadir=/usr/share", "--disable-install-blobs"),
@@ -309,7 +309,7 @@ class _Building:
         return place / _PROGRAM
 
     def _environment(self) -> dict[str, str]:
-        packages = self._tree / _LIBRARIES
+        packages = self._tree / ARCH.libraries
         return {
             "LC_ALL": "C",
             "HOME": str(self._tree),

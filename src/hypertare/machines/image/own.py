@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.programs import captured
 from hypertare.machines.image import cpio
@@ -24,7 +25,6 @@ from hypertare.machines.image.userland import Userland, needs_of
 PLACE = "usr/local/bin"
 """Where programs go; PATH has it first."""
 
-_LOADER = "/lib64/ld-linux-x86-64.so.2"
 _FOUND = re.compile(r"^\s*(\S+) => (/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _MISSING = re.compile(r"^\s*(\S+) => not found$", re.MULTILINE)
 _MOST = 256 << 20
@@ -104,13 +104,13 @@ def _libraries(path: Path, data: bytes) -> dict[str, bytes]:
         raise InputError(f"sut.programs: {error.what}") from None
     if needs.loader is None and not needs.libraries:
         return {}
-    if needs.loader != _LOADER:
+    if needs.loader != ARCH.loader:
         raise InputError(
-            f"sut.programs: {path} wants the loader {needs.loader}; only programs of {_LOADER} can "
+            f"sut.programs: {path} wants the loader {needs.loader}; only programs of {ARCH.loader} can "
             "be taken along.",
             "Link it statically.",
         )
-    said = captured([_LOADER, "--list", str(path.resolve())], _LIMIT_S).stdout
+    said = captured([ARCH.loader, "--list", str(path.resolve())], _LIMIT_S).stdout
     if missing := _MISSING.search(said):
         raise InputError(
             f"sut.programs: {path} needs {missing[1]}, which this host does not have.",

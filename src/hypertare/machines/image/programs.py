@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import cpio, own, source
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.own import Own
 from hypertare.machines.image.source import BZIP2, MUSL, Source
 from hypertare.machines.image.userland import (
-    LIBRARIES,
     Userland,
     fetch_all,
     fetched_all,
@@ -74,7 +74,7 @@ SHELL = ProgramSet(
 )
 """Comes with every other set: a command that is a text goes to the shell."""
 
-_GCC = r"usr/lib(exec)?/gcc/x86_64-linux-gnu/\d+"
+_GCC = rf"usr/lib(exec)?/gcc/{ARCH.multiarch}/\d+"
 _BINUTILS = ("ar", "as", "ld", "nm", "objcopy", "ranlib", "strip")
 
 BUILD = ProgramSet(
@@ -83,8 +83,8 @@ BUILD = ProgramSet(
     packages=("gcc", "binutils", "make", "libc6-dev", "linux-libc-dev"),
     shown=("gcc", "binutils", "make", "libc6"),
     programs=(
-        r"usr/bin/(x86_64-linux-gnu-)?gcc(-\d+)?",
-        rf"usr/bin/(x86_64-linux-gnu-)?({'|'.join(_BINUTILS)}|ld\.bfd)",
+        rf"usr/bin/({ARCH.multiarch}-)?gcc(-\d+)?",
+        rf"usr/bin/({ARCH.multiarch}-)?({'|'.join(_BINUTILS)}|ld\.bfd)",
         rf"{_GCC}/cc1",
         rf"{_GCC}/collect2",
         rf"{_GCC}/liblto_plugin\.so",
@@ -94,10 +94,10 @@ BUILD = ProgramSet(
         rf"{_GCC}/crt\w+\.o",
         rf"{_GCC}/libgcc(_eh\.a|_s\.so|\.a)",
         rf"{_GCC}/include/.*",
-        rf"{LIBRARIES}/\w*crt\w+\.o",
+        rf"{ARCH.libraries}/\w*crt\w+\.o",
         # Neither the static C library nor that of mathematics: 7 MB that few builds ask for.
-        rf"{LIBRARIES}/lib(c|m|mvec)\.so",
-        rf"{LIBRARIES}/lib(c_nonshared|pthread|dl|rt|util)\.a",
+        rf"{ARCH.libraries}/lib(c|m|mvec)\.so",
+        rf"{ARCH.libraries}/lib(c_nonshared|pthread|dl|rt|util)\.a",
         r"usr/include/.*",
     ),
     # What the compiler names to the linker.
@@ -120,9 +120,10 @@ COMPRESS = ProgramSet(
 
 SETS = {one.name: one for one in (BUILD, COMPRESS)}
 
-_TOOLCHAIN = re.compile(
-    r"(gcc|cpp)-(\d+-)?(\d+|x86-64-linux-gnu)|libgcc-\d+-dev|binutils-x86-64-linux-gnu"
-)
+_IN_NAMES = ARCH.multiarch.replace("_", "-")
+"""Names of packages have no underscore."""
+
+_TOOLCHAIN = re.compile(rf"(gcc|cpp)-(\d+-)?(\d+|{_IN_NAMES})|libgcc-\d+-dev|binutils-{_IN_NAMES}")
 """Packages behind the one that is called gcc: which they are depends on the distribution."""
 
 _UNUSED = re.compile(
@@ -205,7 +206,7 @@ class Programs:
                 *work(self.sets, self.sources),
                 *(m for one in self.choice.own for m in one.members),
                 *(
-                    cpio.file(f"{LIBRARIES}/{name}", data, executable=True)
+                    cpio.file(f"{ARCH.libraries}/{name}", data, executable=True)
                     for name, data in libraries.items()
                     if not userland.has(name)
                 ),
@@ -360,5 +361,6 @@ def _at_their_places(members: Iterable[cpio.Member]) -> list[cpio.Member]:
     if "usr/bin/gcc" in placed:
         placed["usr/bin/cc"] = cpio.link("usr/bin/cc", "gcc")
         # Linker scripts know libraries by the directory's old name.
-        placed["lib/x86_64-linux-gnu"] = cpio.link("lib/x86_64-linux-gnu", f"/{LIBRARIES}")
+        old = f"lib/{ARCH.multiarch}"
+        placed[old] = cpio.link(old, f"/{ARCH.libraries}")
     return list(placed.values())

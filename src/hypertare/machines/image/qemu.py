@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
@@ -18,11 +19,11 @@ from hypertare.protocol.constants import VIRTIOFSD
 VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
-_PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
+_PACKAGES = (ARCH.qemu_package, "qemu-system-data", "seabios")
 _OF_FILES = ("qemu-system-common", "libcap-ng0")
 """virtiofsd, and what it needs beyond QEMU. Nothing more: modules of QEMU's come in the same package, whose
 libraries are many."""
-_PROGRAMS = ("usr/bin/qemu-system-x86_64", VIRTIOFSD.lstrip("/"))
+_PROGRAMS = (f"usr/bin/{ARCH.qemu}", VIRTIOFSD.lstrip("/"))
 _FIRMWARE = (
     "usr/share/seabios/bios-256k.bin",
     "usr/share/qemu/pvh.bin",

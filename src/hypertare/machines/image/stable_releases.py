@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.machines.image.package import download_beside, look_up
@@ -23,7 +24,6 @@ FILES = tuple(f"v7.2.{number}.diff" for number in range(1, 23))
 SHA256 = "ab5b39d1b15dfd7f217fd84130a4d66605d080bcb4983b555a51068d3bcb2220"
 """Of their texts, one after the other."""
 
-_PACKAGE = "qemu-system-x86"
 _KEY = f"qemu-stable-{SHA256[:12]}"
 _FOLDER = "debian/patches"
 _CHANGES = "qemu_7.2+dfsg-*.debian.tar.xz"
@@ -80,9 +80,9 @@ def _given(folder: Path | None) -> Path | None:
 
 def _downloaded(place: Path, progress: Progress) -> Path:
     progress(f"downloading the source of {NAME}")
-    version = _BUILT_AGAIN.sub("", look_up(_PACKAGE).version.partition(":")[2])
+    version = _BUILT_AGAIN.sub("", look_up(ARCH.qemu_package).version.partition(":")[2])
     try:
-        return download_beside(_PACKAGE, f"qemu_{version}.debian.tar.xz", place)
+        return download_beside(ARCH.qemu_package, f"qemu_{version}.debian.tar.xz", place)
     except MachineError as error:
         raise MachineError(error.what, " ".join(filter(None, (error.do, _DO)))) from error
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.package import fetch, fetched, look_up
 
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LIBRARY_PACKAGE = re.compile(r"lib(?!c-bin)[\w.+-]+|zlib1g")
 _MOST_PACKAGES = 200
 
@@ -90,11 +90,11 @@ class Userland:
                 "packages; if that does not help, report it with the distribution's release.",
             )
         entry, place = found
-        return (name if is_path else f"{LIBRARIES}/{name}"), entry.read(place)
+        return (name if is_path else f"{ARCH.libraries}/{name}"), entry.read(place)
 
     def _loader(self, loader: str) -> cpio.Member:
         """The loader is found by its path and not by its name."""
-        return cpio.link(loader.lstrip("/"), f"/{LIBRARIES}/{PurePosixPath(loader).name}")
+        return cpio.link(loader.lstrip("/"), f"/{ARCH.libraries}/{PurePosixPath(loader).name}")
 
 
 Follow = Callable[[str], bool]
