@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hypertare.design.asks import Ask
@@ -10,6 +11,7 @@ from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machines.batch import Batch
+from hypertare.protocol.records import Record, TrialEnd
 from hypertare.study import StudyFile
 from tests.engine.test_waves import ON, TEXT, Journal, MadeUp, Nobody
 
@@ -109,6 +111,63 @@ def test_of_a_boot_that_is_lost_each_trial_is_measured_alone() -> None:
     assert seeds[0] == seeds[1] == seeds[2] != seeds[3]
 
 
+class Fragile(MadeUp):
+    """Its guest is gone after a trial of half the share, and the host goes on."""
+
+    def _records(self, batch: Batch) -> Iterator[Record]:
+        gone = False
+        for record in super()._records(batch):
+            if isinstance(record, TrialEnd):
+                place = batch.places[record.trial]
+                if gone:
+                    record = TrialEnd(trial=record.trial, t_s=2, elapsed_s=1, error="it is gone")
+                elif place.levels.get("workloads.work.share") == "50%":
+                    gone = True
+                    record = TrialEnd(
+                        trial=record.trial, t_s=2, elapsed_s=1, error="it ended", lost="g"
+                    )
+            yield record
+
+
+def test_a_guest_that_is_lost_spoils_none_of_the_trials_after_it() -> None:
+    journal = Journal()
+    with trial_runner(Fragile(), journal) as lab:
+        answers = lab.blocks([[HALF, WHOLE]] * 4)
+    assert {(half.error, whole.error) for half, whole in answers} == {("it ended", None)}
+    assert journal.events and all("measured again by itself" in text for text in journal.events)
+
+
+def test_a_run_that_is_interrupted_after_a_loss_goes_on_as_it_would_have() -> None:
+    """Blocks are recorded in their order, so that the one that is taken anew is the last."""
+    asks = [[HALF, WHOLE]] * 3
+    first = Journal()
+    with trial_runner(Fragile(spread=0.5), first) as lab:
+        whole = [rates(block[1:]) for block in lab.blocks(asks)]
+    numbers = [finished.planned.block for finished in first.added]
+    assert numbers == sorted(numbers) and len(numbers) == 6
+    for kept in range(6):
+        with trial_runner(Fragile(spread=0.5), Journal(first.added[:kept])) as lab:
+            assert [rates(block[1:]) for block in lab.blocks(asks)] == whole, kept
+
+
+def test_where_blocks_are_apart_every_trial_is_the_first_of_its_boot() -> None:
+    machine = MadeUp(spread=0.5)
+    with trial_runner(machine, Journal()) as lab:
+        half, whole = lab.blocks([[HALF, WHOLE]], apart=True)[0]
+    assert [len(batch.places) for batch in machine.batches] == [1, 1]
+    assert rates([half]) == rates([whole])
+
+
+def test_who_needs_another_number_of_guests_has_another_machine() -> None:
+    machine = MadeUp()
+    text = PLAIN.replace(
+        'machine = "emulated"', 'machine = "emulated"\n[sut]\nplatforms = ["native", "container"]'
+    )
+    with trial_runner(machine, Journal(), text) as lab:
+        lab.block([Ask({"sut.guests": guests}, {"guests": guests}) for guests in (1, 2, 1)])
+    assert sorted(len(batch.places) for batch in machine.batches) == [1, 2]
+
+
 def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     """The block that was under way is taken anew, with the seed that it had."""
     first = Journal()
@@ -127,7 +186,10 @@ def test_warm_ups_of_commands_share_the_boot() -> None:
     text = PLAIN.replace('type = "burn"', 'type = "command"\ncommand = ["true"]')
     machine, journal = MadeUp(), Journal()
     with trial_runner(machine, journal, text) as lab:
-        (answer,) = lab.block([WHOLE])
-    assert [f.planned.kind for f in journal.added] == ["warmup", "measured"]
+        other = Ask({"workloads.work.prepare": "sync"}, {"prepare": "sync"})
+        (answer, _) = lab.block([WHOLE, other])
+    kinds = ["warmup", "warmup", "measured", "measured"]
+    assert [f.planned.kind for f in journal.added] == kinds
     assert answer.planned.kind == "measured" and len(machine.batches) == 1
-    assert replace(answer.planned, id=0, kind="warmup") == replace(journal.added[0].planned, id=0)
+    warmups = [replace(f.planned, id=0) for f in journal.added[:2]]
+    assert replace(answer.planned, id=0, kind="warmup") in warmups and warmups[0] != warmups[1]

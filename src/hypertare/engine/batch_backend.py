@@ -4,12 +4,16 @@ Boots that do not depend on each other run at the same time. All boots of a bloc
 chance moves at their start is the same for all its trials, and falls out of their ratios. Every block has
 another seed, so blocks are replicates. Nothing depends on how many boots run at once, or which of them
 ends first.
+
+The first trial of a boot may differ from those after it, so the order within a boot is random, and where a
+verdict rests on few blocks (`apart`) every trial has a boot of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from hypertare.base.level import Cell
@@ -63,84 +67,117 @@ class BatchBackend:
     ) -> list[list[FinishedTrial]]:
         """The answers of each block, in the order of its asks.
 
-        A setting that ends its machine says nothing of those beside it: the trials of such a boot are
-        measured again, each in a boot of its own.
+        `apart`: every trial has a boot of its own, for the first of a boot may differ from those after it.
         """
-        together = [
-            shared
+        most = 1 if apart else self._most
+        shared = [
+            asked
             for number, asks in enumerate(many)
-            for shared in self._shared(asks, kind, number)
+            for asked in self._shared(asks, kind, number, most)
         ]
-        answers, lost = self._measured(together)
-        if lost:
-            alone, _ = self._measured([[asked] for shared in lost for asked in shared])
-            answers |= alone
+        answers = self._measured(shared)
         return [
             [answers[number, place] for place in range(len(asks))]
             for number, asks in enumerate(many)
         ]
 
-    def _shared(self, asks: Sequence[Ask], kind: Kind, number: int) -> Iterator[list[_Asked]]:
+    def _shared(
+        self, asks: Sequence[Ask], kind: Kind, number: int, most: int
+    ) -> Iterator[list[_Asked]]:
         """Divides a block, in random order, into boots: each has asks that need the same machine."""
         block = self.asking.numbers.new_block()
         machines: dict[object, list[_Asked]] = {}
         for place in self.asking.shuffled(len(asks), block):
             asked = _Asked(asks[place], block, kind, (number, place))
-            machines.setdefault(_boot_for(asks[place], place), []).append(asked)
+            machines.setdefault(self._machine_of(asked), []).append(asked)
         for same in machines.values():
-            boots = math.ceil(len(same) / self._most)
+            boots = math.ceil(len(same) / most)
             yield from (same[first::boots] for first in range(boots))
 
-    def _measured(
-        self, shared: Sequence[Sequence[_Asked]]
-    ) -> tuple[dict[tuple[int, int], FinishedTrial], list[Sequence[_Asked]]]:
-        """Carries these boots out.
+    def _machine_of(self, asked: _Asked) -> object:
+        """Equal for asks of a block that may share a boot, since they need the same machine.
 
-        Returns:
-            The answers, and the asks of shared boots that came to no end, of which nothing is recorded.
+        With a replicate of its own an ask is alone: what a search finds must not depend on others.
+        """
+        if asked.ask.replicate is not None:
+            return asked.key
+        hard = sorted((path, repr(level)) for path, level in _hard(asked.ask).items())
+        return self._guests_of(asked.ask), repr(hard)
+
+    def _measured(self, shared: Sequence[Sequence[_Asked]]) -> dict[tuple[int, int], FinishedTrial]:
+        """Carries these boots out, and records their trials block by block.
+
+        A trial that ends its machine or its bench says nothing of those after it: the trials of such a
+        boot are measured again, each in a boot of its own, and later blocks wait for them. So only the last
+        block of an interrupted run can be incomplete.
         """
         answers: dict[tuple[int, int], FinishedTrial] = {}
-        lost: list[Sequence[_Asked]] = []
-        boots = [self._boot_of(asked) for asked in shared]
-        with self.boots.outputs(boots) as outputs:
-            for done, (batch, asked, output) in enumerate(
-                zip(boots, shared, outputs, strict=True), start=1
-            ):
-                if len(asked) > 1 and batches.is_lost(batch, output):
-                    lost.append(asked)
+        spoilt: list[_Asked] = []
+        waiting: list[tuple[Batch, Output]] = []
+        with closing(self._carried_out(shared)) as ended:
+            for asked, batch, output in ended:
+                if batches.spoils_later_trials(batch, output):
+                    self._warn_of_loss(batch, output)
+                    spoilt += asked
+                elif spoilt:
+                    waiting.append((batch, output))
                 else:
                     answers |= self._take_in(batch, output)
-                self.asking.recorder.observer.boots(
-                    done, len(boots), self.boots.jobs, self.asking.left_s()
-                )
-        return answers, lost
+        if spoilt:
+            with closing(self._carried_out([[one] for one in spoilt])) as ended:
+                waiting += [(batch, output) for _, batch, output in ended]
+        for batch, output in sorted(waiting, key=lambda one: one[0].places[0].planned.block):
+            answers |= self._take_in(batch, output)
+        return answers
+
+    def _carried_out(
+        self, shared: Sequence[Sequence[_Asked]]
+    ) -> Generator[tuple[Sequence[_Asked], Batch, Output], None, None]:
+        """Yields the boots that ended, in their order; closing it stops those that run."""
+        boots = [self._boot_of(asked) for asked in shared]
+        with self.boots.outputs(boots) as outputs:
+            for done, (asked, batch, output) in enumerate(
+                zip(shared, boots, outputs, strict=True), start=1
+            ):
+                yield asked, batch, output
+                left_s = self.asking.left_s()
+                self.asking.recorder.observer.boots(done, len(boots), self.boots.jobs, left_s)
+
+    def _warn_of_loss(self, batch: Batch, output: Output) -> None:
+        why = output.error or "a node of its bench was gone before the last of them"
+        self.asking.recorder.warn(
+            f"a machine that {len(batch.places)} trials shared was lost, and each is measured again by "
+            f"itself: {why}"
+        )
 
     def _boot_of(self, shared: Sequence[_Asked]) -> Batch:
-        """Makes the boot of these trials, with warm-ups before them."""
+        """Makes the boot of these trials, with warm-ups of each before them."""
         asking, boot, first = self.asking, self.asking.numbers.new_boot(), shared[0]
         plot, variant = self._plot(first.ask)
-
-        def places(asks: Iterable[_Asked], kind: Kind) -> list[TrialSlot]:
-            return [
-                TrialSlot(
-                    variant,
-                    asking.planned(one.ask, one.block, boot, kind),
-                    levels_of(one.ask),
-                    one.key,
-                )
-                for one in asks
-            ]
-
-        slots = places([first] * self._warmup, "warmup") + places(shared, first.kind)
+        kinds: list[Kind] = ["warmup"] * self._warmup
+        slots = [
+            TrialSlot(
+                variant,
+                asking.planned(asked.ask, asked.block, boot, kind),
+                levels_of(asked.ask),
+                asked.key,
+            )
+            for kind in (*kinds, first.kind)
+            for asked in shared
+        ]
         replicate = first.block if first.ask.replicate is None else first.ask.replicate
         seed = seed_of(asking.seed, _NUMBERED, replicate)
         return batches.make(asking.recorder.file, plot, boot, seed, slots, asking.on)
 
     def _plot(self, ask: Ask) -> tuple[WholePlot, Variant]:
         platforms = dict.fromkeys((BASELINE, self.asking.platform))
-        guests = self.asking.recorder.file.cell(levels_of(ask)).bench_guests
-        variants = tuple(name_nodes([Variant(platform) for platform in platforms], guests))
+        variants = tuple(
+            name_nodes([Variant(platform) for platform in platforms], self._guests_of(ask))
+        )
         return WholePlot(_hard(ask), variants), variants[-1]
+
+    def _guests_of(self, ask: Ask) -> int:
+        return self.asking.recorder.file.cell(levels_of(ask)).bench_guests
 
     def _take_in(self, batch: Batch, output: Output) -> dict[tuple[int, int], FinishedTrial]:
         """Records the trials of a boot and returns those that were asked for: each ask's last one."""
@@ -153,13 +190,3 @@ class BatchBackend:
 
 def _hard(ask: Ask) -> Cell:
     return {path: level for path, level in levels_of(ask).items() if is_hard(path)}
-
-
-def _boot_for(ask: Ask, place: int) -> object:
-    """Equal for asks of a block that may share a boot, since they need the same machine.
-
-    With a replicate of its own an ask is alone: what a search finds must not depend on others beside it.
-    """
-    if ask.replicate is not None:
-        return place
-    return repr(sorted((path, repr(level)) for path, level in _hard(ask).items()))

@@ -15,10 +15,9 @@ from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines.background_load import BackgroundLoad
-from hypertare.machines.batch import TrialRecords, TrialSlot
+from hypertare.machines.batch import TrialRecords, TrialSlot, loses_bench
 from hypertare.protocol import plan
-from hypertare.protocol.phase import REACH
-from hypertare.protocol.records import BenchReady, Record, TaskResult, TrialEnd
+from hypertare.protocol.records import BenchReady, Record, TrialEnd
 
 
 class Machine(Protocol):
@@ -169,7 +168,7 @@ class Benches:
         self.recorder.pass_on(records)
         end = records[-1]
         assert isinstance(end, TrialEnd)
-        self.lost = end.lost is not None or _is_cut_off(records)
+        self.lost = loses_bench(records)
         error = end.error
         if error is not None and is_cut and seconds >= limit_s:
             error = (
@@ -214,11 +213,3 @@ def _under_test(bench: plan.Bench, plot: WholePlot) -> frozenset[int]:
     named = {name for variant in plot.variants for name in variant.nodes}
     cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
     return frozenset(cpus if bench.datapath_cpu is None else cpus | {bench.datapath_cpu})
-
-
-def _is_cut_off(records: Sequence[Record]) -> bool:
-    """Whether an end did not answer before anything was measured."""
-    return any(
-        isinstance(one, TaskResult) and one.phase == REACH and one.error is not None
-        for one in records
-    )

@@ -23,6 +23,9 @@ TRIALS_OF_A_BOOT = 3
 """Trials of a tuning's block that share a boot at most. A boot costs more than a trial, but a block in one
 boot would leave all CPUs but one idle."""
 
+_BLOCK = 4
+"""Trials that a tuning's blocks usually have; one block waits for the one before it."""
+
 
 def visits(study: Study, design: Design, plot: WholePlot, blocks: float) -> float:
     """Returns the number of benches that `blocks` blocks of a plot take, which may be a fraction."""
@@ -77,10 +80,15 @@ def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     return least * each, most * each
 
 
-def asked_s(study: Study, kind: PcClass, trials: int, trial_s: float) -> float:
-    """Seconds of one CPU of this host that so many trials of a tuning take; most blocks have four."""
-    boots = trials / (TRIALS_OF_A_BOOT - 1)
-    return boots * _alone_s(study, kind) + trials * _HOST_PER_VIRTUAL_S * trial_s
+def asked_s(
+    study: Study, kind: PcClass, trials: int, trial_s: float, jobs: int, *, hard: bool
+) -> float:
+    """Seconds of this host that so many trials of a tuning take; with `hard` each needs its own machine."""
+    most = 1 if hard else min(study.design.trials_per_boot or TRIALS_OF_A_BOOT, TRIALS_OF_A_BOOT)
+    boots_of_block = math.ceil(_BLOCK / most)
+    boots = trials * boots_of_block / _BLOCK
+    seconds = boots * _alone_s(study, kind) + trials * _HOST_PER_VIRTUAL_S * trial_s
+    return seconds / min(jobs, boots_of_block)
 
 
 def _machines(design: Design, kind: PcClass) -> int:

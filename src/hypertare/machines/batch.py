@@ -23,7 +23,16 @@ from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.protocol.constants import MOST_NICS
-from hypertare.protocol.records import BenchReady, Console, Record, Teardown, TrialBegin, TrialEnd
+from hypertare.protocol.phase import REACH
+from hypertare.protocol.records import (
+    BenchReady,
+    Console,
+    Record,
+    TaskResult,
+    Teardown,
+    TrialBegin,
+    TrialEnd,
+)
 from hypertare.protocol.wire_type import WireType
 from hypertare.study import OF_GUESTS, StudyFile
 
@@ -253,12 +262,22 @@ def records_of(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterat
     return parts.bench, trials()
 
 
-def is_lost(batch: Batch, output: Output) -> bool:
-    """Whether a machine ended before all trials of its bench did."""
+def spoils_later_trials(batch: Batch, output: Output) -> bool:
+    """Whether a machine or its bench was lost before the last of its trials began."""
     parts = sort(output.records)
     if parts.ready is not None and parts.ready.error:
         return False
-    return any(number not in parts.trials for number in range(len(batch.places)))
+    earlier = (parts.trials.get(number) for number in range(len(batch.places) - 1))
+    return any(records is None or loses_bench(records) for records in earlier)
+
+
+def loses_bench(records: Sequence[Record]) -> bool:
+    """Whether a node is gone after a trial, or an end did not answer before anything was measured."""
+    return any(
+        (isinstance(one, TrialEnd) and one.lost is not None)
+        or (isinstance(one, TaskResult) and one.phase == REACH and one.error is not None)
+        for one in records
+    )
 
 
 def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:

@@ -73,7 +73,11 @@ class Prepared:
         """Seconds that so many trials take, with `jobs` boots of an emulated machine at once."""
         if not self.counts_boots:
             return trials * self.trial_s
-        return asked_s(self.run.study, find(self.platform).pc, trials, self.trial_s) / jobs
+        hard = any(knob.hard for knob in (*self.space.knobs, *self.space.ladders))
+        warms_up = self.run.study.workloads[self.workload].kind.warms_up
+        trial_s = self.trial_s * (1 + self.design.warmup * warms_up)
+        kind = find(self.platform).pc
+        return asked_s(self.run.study, kind, trials, trial_s, jobs, hard=hard)
 
     def budget_s(self, jobs: int) -> float:
         """Seconds that the whole tuning takes."""
