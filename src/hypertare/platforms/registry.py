@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from hypertare.base.errors import InputError
@@ -36,6 +37,11 @@ def find(name: str) -> Platform:
             "Is it of a newer hypertare? Read it with that one.",
         )
     return KINDS[name]
+
+
+def names_of(fact: Callable[[Platform], bool]) -> str:
+    """The platforms of which something is so, as errors name them."""
+    return " or ".join(kind.name for kind in KINDS.values() if fact(kind))
 
 
 def is_own_setting(path: str) -> bool:

@@ -4,12 +4,12 @@ from hypertare.platforms.registry import BASELINE
 from hypertare.study.bench import BenchSettings
 from hypertare.study.builtin import builtin_folder, builtin_names, find
 from hypertare.study.design import DesignSettings
-from hypertare.study.emulated import Emulated
+from hypertare.study.emulated import LEAST_EMULATED, Emulated
 from hypertare.study.factors import combinations
 from hypertare.study.file import StudyFile, put
-from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
 from hypertare.study.sut import (
+    LEAST_DRIVER_DOMAIN,
     MOST_GUESTS,
     OF_GUESTS,
     Network,

@@ -5,11 +5,18 @@ from __future__ import annotations
 import ipaddress
 import re
 import shlex
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.settings import Settings
+from hypertare.knobs.knob import OF_GIVEN, KnobKind
+from hypertare.knobs.registry import KINDS as KNOBS
+from hypertare.platforms.registry import names_of
+
+if TYPE_CHECKING:
+    from hypertare.study.study import Study
 
 _WITH_VALUE = ("-p", "-l", "-i", "-J")
 _ALONE = ("-4", "-6", "-C")
@@ -141,3 +148,131 @@ class GivenMachine(Settings):
     @property
     def words(self) -> tuple[str, ...]:
         return reach_words(self.reach)
+
+
+# --- rules
+
+
+def given_machines_fit(study: Study) -> None:
+    """A machine that was there before is reached, has no network of a bench, and is left as it is."""
+    given = [one for one in study.platforms if not one.is_made]
+    if not given:
+        if study.given:
+            names = names_of(lambda one: not one.is_made)
+            raise ValueError(f"[given] is of the platform {names}: add '{names}' to sut.platforms")
+        return
+    name = given[0].name
+    if not study.machine_kind.is_this_host:
+        raise ValueError(f"the platform {name} is reached from this host: take machine = 'local'")
+    if not study.given_under_test:
+        raise ValueError(
+            f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
+            "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
+        )
+    levels = study.levels(UNDER_TEST)
+    if len(study.given_under_test) > 1 and levels == (None,):
+        raise ValueError(
+            f"there are several machines in [given], {', '.join(study.given_under_test)}: name the one in "
+            f'sut.given, or compare them, factors."sut.given" = {list(study.given_under_test)}'
+        )
+    strange = next(
+        (one for one in levels if one is not None and one not in study.given_under_test), None
+    )
+    if strange is not None:
+        raise ValueError(
+            f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given_under_test)}"
+        )
+    _is_left_alone(study, name)
+    _is_in_a_process_of_its_own(study)
+    if study.needs_network:
+        _can_be_sent_to(study, name)
+    elif PEER in study.given:
+        raise ValueError(
+            f"[given.{PEER}] is whom the others speak with, and no workload needs a network: leave it out"
+        )
+
+
+def _is_in_a_process_of_its_own(study: Study) -> None:
+    if PEER in study.given and study.given[PEER].outside is not None:
+        raise ValueError(
+            f"given.{PEER}.outside: CPU time is counted of machines under test alone: leave it out"
+        )
+    known = [one.outside for one in study.given_at_work.values() if one.outside is not None]
+    twice = next((one for one in known if known.count(one) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"two machines in [given] have outside = {twice!r}: each is in a process of its own"
+        )
+
+
+def _can_be_sent_to(study: Study, name: str) -> None:
+    """Traffic goes over a network that is there, to addresses that are known."""
+    for workload, settings in study.workloads.items():
+        if settings.needs_network and not settings.is_of_addresses:
+            raise ValueError(
+                f"workloads.{workload} needs a bench's own network, and the platform {name} is on none: "
+                f"take streams or pings over IP, or leave {name} out of sut.platforms"
+            )
+    if study.routed:
+        raise ValueError(
+            f"bench.topology = 'routers': a machine of the platform {name} is no router"
+        )
+    if study.has_line:
+        raise ValueError(
+            f"bench.line_rate is of a bench's link, and the platform {name} is on none"
+        )
+    asked = dict(study.given_at_work)
+    if PEER in study.given:
+        asked[PEER] = study.given[PEER]
+    for key, machine in asked.items():
+        if machine.address is None:
+            raise ValueError(
+                f"given.{key} is sent packets: say where they go, given.{key}.address = '192.0.2.10', "
+                "which must be an address of that machine"
+            )
+    addresses = [machine.address for machine in asked.values()]
+    twice = next((one for one in addresses if addresses.count(one) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two machines in [given] have the address {twice}: each has its own")
+    if PEER in asked and len({":" in str(address) for address in addresses}) > 1:
+        raise ValueError(
+            f"given.{PEER}.address is of another family than that of a machine which speaks with it: take "
+            "IPv4 for all, or IPv6"
+        )
+
+
+def _is_left_alone(study: Study, name: str) -> None:
+    knobs = [kind for kind in study.knobs.given() if study.knobs.level(kind) != {}]
+    varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
+    knobs += [kind for kind in KNOBS if kind.name in varied and kind not in knobs]
+    if knobs:
+        _may_be_set(study, name, knobs)
+    if study.bench_guests > 1:
+        raise ValueError(f"sut.guests: a machine of the platform {name} is one, and works alone")
+    if study.sut.devices:
+        raise ValueError(
+            f"sut.devices are of this host, and the platform {name} is another machine: leave them out"
+        )
+
+
+def _may_be_set(study: Study, name: str, knobs: Sequence[KnobKind[Any]]) -> None:
+    kept = next((key for key, one in study.given_at_work.items() if not one.settings), None)
+    if kept is not None:
+        raise ValueError(
+            f"knobs.{knobs[0].name} would change a setting of a machine of the platform {name}, where "
+            f"nothing is changed unasked: given.{kept}.settings = true (its user is root there, or may use "
+            "sudo without a password), or leave the knob out and set it there yourself"
+        )
+    strange = next((kind for kind in knobs if kind.place not in OF_GIVEN), None)
+    if strange is not None:
+        raise ValueError(
+            f"knobs.{strange.name} is of what runs a guest, and a machine of the platform {name} is known "
+            "from inside alone: leave it out"
+        )
+    nowhere = next((key for key, one in study.given_at_work.items() if one.address is None), None)
+    of_interface = next((kind for kind in knobs if kind.is_of_interface), None)
+    if nowhere is not None and of_interface is not None:
+        raise ValueError(
+            f"knobs.{of_interface.name} is of an interface, and that of given.{nowhere} is known by its "
+            f"address: given.{nowhere}.address = '192.0.2.10'"
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from hypertare.base.settings import Settings
 from hypertare.study.given import Reach, reach_words
+
+if TYPE_CHECKING:
+    from hypertare.study.study import Study
 
 
 def _several(given: object) -> object:
@@ -34,3 +37,44 @@ class Remote(Settings):
     def hosts(self) -> tuple[tuple[str, ...], ...]:
         """The words that reach each."""
         return tuple(map(reach_words, self.reach))
+
+
+# --- rules
+
+
+def remote_machines_fit(study: Study) -> None:
+    """A lab elsewhere is reached; its settings are not changed, and it gets nothing that is not brought."""
+    if not study.machine_kind.is_reached:
+        if study.remote is not None:
+            raise ValueError(
+                "[remote] is of machine = 'remote': set that too, or leave [remote] out"
+            )
+        return
+    if study.remote is None:
+        raise ValueError(
+            f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
+            "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
+        )
+    hosts, boots = len(study.remote.reach), study.design.most_boots
+    if hosts > boots:
+        raise ValueError(
+            f"remote.reach names {hosts} hosts, of which each has boots of its own, and a cell has {boots} "
+            f"at most: design.max_trials must be at least {hosts * study.design.blocks_of_a_boot}"
+        )
+    for key, changing in (("paging", None), ("pages", "2M")):
+        asked = study.levels(f"sut.{key}")
+        if any(level == changing if changing else level is not None for level in asked):
+            raise ValueError(
+                f"sut.{key} needs settings of the host, and those of a host elsewhere are not changed: "
+                "leave it out, or run hypertare on that host"
+            )
+    strange = next((one.name for one in study.platforms if one.under_hypervisor), None)
+    if strange is not None:
+        raise ValueError(
+            f"the platform {strange} needs a look at its hypervisor, which is not taken elsewhere: leave "
+            "it out of sut.platforms, or run hypertare on that host"
+        )
+    if study.speaks_ospf:
+        raise ValueError(
+            "bench.routing = 'ospf' needs a routing daemon, which is not brought elsewhere: take 'static'"
+        )

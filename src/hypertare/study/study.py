@@ -144,6 +144,11 @@ class Study(AnalysisTables):
         """In the order of `sut.platforms`."""
         return tuple(PLATFORMS[name] for name in self.sut.platforms)
 
+    @property
+    def under_hypervisor(self) -> bool:
+        """Whether a platform needs a hypervisor below the host."""
+        return any(platform.under_hypervisor for platform in self.platforms)
+
     def makes_variants(self, path: str) -> bool:
         """Whether the levels of a setting stand side by side on one bench, as variants of a platform.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,9 @@ from hypertare.base.quantities import Share
 from hypertare.base.settings import Settings
 from hypertare.walk.options import Options
 from hypertare.walk.processors import DEFAULT, OWN, Description, chosen
+
+if TYPE_CHECKING:
+    from hypertare.study.study import Study
 
 PROCESSOR = "walk.processor"
 SHARED_CACHE = "walk.shared_cache"
@@ -66,3 +69,41 @@ class WalkSettings(Settings):
         """
         pairs = product(chosen(list(self.processors), folder), self.shared_cache)
         return [description.with_shared_cache(cache) for description, cache in pairs]
+
+
+# --- rules
+
+
+def walks_can_be_joined(study: Study) -> None:
+    """Modelled walks are added to elapsed virtual time."""
+    if study.walk is None:
+        return
+    if not study.clock_kind.counts_instructions:
+        raise ValueError(
+            "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
+            "elapsed time already"
+        )
+    for name in study.walk.workloads:
+        if name not in study.workloads:
+            known = ", ".join(study.workloads)
+            raise ValueError(f"walk.workloads: there is no workload '{name}'; there are: {known}")
+        if not study.workloads[name].kind.has_elapsed:
+            raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
+    if not study.walked:
+        raise ValueError("[walk]: no workload has an elapsed time to add walks to")
+    for name in study.walked:
+        if study.workloads[name].needs_network:
+            raise ValueError(
+                f"[walk]: '{name}' speaks with a peer, and where walks are modelled there is none: name "
+                "other workloads in walk.workloads"
+            )
+    if any(platform.translates_twice for platform in study.platforms):
+        for path, given in (("paging", study.sut.paging), ("pages", study.sut.pages)):
+            if given is None and f"sut.{path}" not in study.factors:
+                raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
+    free = [one for one in study.walked if study.workloads[one].asked_pages is None]
+    if free and study.knobs.thp is None and "knobs.thp" not in study.all_factors:
+        raise ValueError(
+            f"[walk] needs to know the pages of '{free[0]}': whether a kernel gives huge ones by itself "
+            'depends on its memory, so guests may differ from native. Set knobs.thp = "never"'
+        )
