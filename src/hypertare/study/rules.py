@@ -1,8 +1,8 @@
 """Rules for settings of a study that do not go together.
 
-Each rule raises `ValueError` with a sentence on the problem and the remedy. It stands beside the settings of
-the table that it is about, or here where it is about several. Rules are checked in the order of `RULES`, and
-the first broken one is reported.
+Each rule raises `ValueError` with a sentence on the problem and the remedy. It stands beside the settings
+of the table that it is about, or here where it is about several. Rules are checked in the order of `RULES`,
+and the first broken one is reported.
 """
 
 from __future__ import annotations
