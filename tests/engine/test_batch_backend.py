@@ -16,8 +16,10 @@ from hypertare.study import StudyFile
 from tests.engine.test_waves import ON, TEXT, Journal, MadeUp, Nobody
 
 PLAIN = TEXT.replace("[factors]", "[spare]").split("[spare]")[0]
+COMMAND = PLAIN.replace('type = "burn"', 'type = "command"\ncommand = ["true"]')
 HALF = Ask({"workloads.work.share": "50%"}, {"share": "50%"})
 WHOLE = Ask({}, {"share": "100%"})
+GONE = Ask({"workloads.work.prepare": "halt"}, {"prepare": "halt"})
 OTHER = Ask({"sut.nic": "pcnet"}, {"nic": "pcnet"})
 
 
@@ -121,7 +123,7 @@ class Fragile(MadeUp):
                 place = batch.places[record.trial]
                 if gone:
                     record = TrialEnd(trial=record.trial, t_s=2, elapsed_s=1, error="it is gone")
-                elif place.levels.get("workloads.work.share") == "50%":
+                elif {"50%", "halt"} & set(place.levels.values()):
                     gone = True
                     record = TrialEnd(
                         trial=record.trial, t_s=2, elapsed_s=1, error="it ended", lost="g"
@@ -135,6 +137,28 @@ def test_a_guest_that_is_lost_spoils_none_of_the_trials_after_it() -> None:
         answers = lab.blocks([[HALF, WHOLE]] * 4)
     assert {(half.error, whole.error) for half, whole in answers} == {("it ended", None)}
     assert journal.events and all("measured again by itself" in text for text in journal.events)
+
+
+def test_a_boot_that_ends_in_its_last_trial_is_measured_again_too() -> None:
+    """Those before it may have used up the time of all."""
+
+    class Slow(MadeUp):
+        def _records(self, batch: Batch) -> Iterator[Record]:
+            records = list(super()._records(batch))
+            return iter(records[:-2] if len(batch.places) > 1 else records)
+
+    machine, journal = Slow(spread=0.5), Journal()
+    with trial_runner(machine, journal) as lab:
+        answers = lab.block([HALF, WHOLE])
+    assert {answer.status for answer in answers} == {"ok"}
+    assert [len(batch.places) for batch in machine.batches] == [2, 1, 1]
+
+
+def test_a_trial_that_is_alone_in_its_boot_is_not_measured_again() -> None:
+    machine, journal = Fragile(), Journal()
+    with trial_runner(machine, journal, COMMAND) as lab:
+        lab.blocks([[GONE]], apart=True)
+    assert len(machine.batches) == 1 and not journal.events
 
 
 def test_a_run_that_is_interrupted_after_a_loss_goes_on_as_it_would_have() -> None:
@@ -183,11 +207,11 @@ def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
 
 
 def test_warm_ups_of_commands_share_the_boot() -> None:
-    text = PLAIN.replace('type = "burn"', 'type = "command"\ncommand = ["true"]')
     machine, journal = MadeUp(), Journal()
-    with trial_runner(machine, journal, text) as lab:
+    with trial_runner(machine, journal, COMMAND) as lab:
         other = Ask({"workloads.work.prepare": "sync"}, {"prepare": "sync"})
         (answer, _) = lab.block([WHOLE, other])
+    assert lab.trials == 2, "a budget is of trials that were asked for"
     kinds = ["warmup", "warmup", "measured", "measured"]
     assert [f.planned.kind for f in journal.added] == kinds
     assert answer.planned.kind == "measured" and len(machine.batches) == 1

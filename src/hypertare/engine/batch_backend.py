@@ -116,8 +116,8 @@ class BatchBackend:
         waiting: list[tuple[Batch, Output]] = []
         with closing(self._carried_out(shared)) as ended:
             for asked, batch, output in ended:
-                if batches.spoils_later_trials(batch, output):
-                    self._warn_of_loss(batch, output)
+                if len(asked) > 1 and batches.is_spoilt(batch, output):
+                    self._warn_of_loss(len(asked), output)
                     spoilt += asked
                 elif spoilt:
                     waiting.append((batch, output))
@@ -143,10 +143,10 @@ class BatchBackend:
                 left_s = self.asking.left_s()
                 self.asking.recorder.observer.boots(done, len(boots), self.boots.jobs, left_s)
 
-    def _warn_of_loss(self, batch: Batch, output: Output) -> None:
+    def _warn_of_loss(self, trials: int, output: Output) -> None:
         why = output.error or "a node of its bench was gone before the last of them"
         self.asking.recorder.warn(
-            f"a machine that {len(batch.places)} trials shared was lost, and each is measured again by "
+            f"a machine that {trials} trials shared was lost, and each is measured again by "
             f"itself: {why}"
         )
 
@@ -182,9 +182,11 @@ class BatchBackend:
     def _take_in(self, batch: Batch, output: Output) -> dict[tuple[int, int], FinishedTrial]:
         """Records the trials of a boot and returns those that were asked for: each ask's last one."""
         answers = {}
-        for place, finished in self.boots.take_in(batch, output):
+        warmups = len(batch.places) * self._warmup // (1 + self._warmup)
+        for number, (place, finished) in enumerate(self.boots.take_in(batch, output)):
             self.asking.recorder.observer.begin(place.planned)
-            answers[place.key] = self.asking.answer(finished)
+            self.asking.answer(finished, asked=number >= warmups)
+            answers[place.key] = finished
         return answers
 
 

@@ -122,7 +122,8 @@ class StepBackend:
         for variant in self._variants(plot):
             for _ in range(self._warmup):
                 levels = {**plot.levels, **variant.levels}
-                warm = self._trial(Ask(levels, levels), self.asking.numbers.block, "warmup", None)
+                block = self.asking.numbers.block
+                warm = self._trial(Ask(levels, levels), block, "warmup", None, asked=False)
                 if self.benches.plot is None:
                     return warm.error
         self.asking.numbers.new_block()
@@ -130,17 +131,20 @@ class StepBackend:
 
     # --- a trial
 
-    def _trial(self, ask: Ask, block: int, kind: Kind, error: str | None) -> FinishedTrial:
+    def _trial(
+        self, ask: Ask, block: int, kind: Kind, error: str | None, *, asked: bool = True
+    ) -> FinishedTrial:
         """One trial; with `error`, one that could not even begin."""
         planned = self.asking.planned(ask, block, self._boot, kind)
         plot, levels = self.benches.plot, levels_of(ask)
         if error is not None or plot is None:
             self.asking.recorder.observer.begin(planned)
             place = TrialSlot(Variant(planned.platform), planned, levels)
-            return self.asking.answer(self.benches.fail(place, str(error)))
+            return self.asking.answer(self.benches.fail(place, str(error)), asked=asked)
         own = _guest_only(levels)
         variant = next(v for v in self._variants(plot) if _same(v.levels, own))
-        finished = self.asking.answer(self.benches.run(TrialSlot(variant, planned, levels), plot))
+        ran = self.benches.run(TrialSlot(variant, planned, levels), plot)
+        finished = self.asking.answer(ran, asked=asked)
         if self.benches.lost:
             # The other guests of the bench go with it; the next trial makes it anew.
             self.close()

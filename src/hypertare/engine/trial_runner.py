@@ -43,7 +43,7 @@ class Asking:
 
     @property
     def warmup(self) -> int:
-        """Warm-ups of each boot: only commands find cold caches; streams leave their own beginnings out."""
+        """Warm-ups of each setting: only commands find cold caches; streams leave their beginnings out."""
         study = self.recorder.study
         return study.design.warmup if study.workloads[self.workload].kind.warms_up else 0
 
@@ -60,8 +60,9 @@ class Asking:
         random.Random(f"{self.seed}/asked/{block}").shuffle(order)
         return order
 
-    def answer(self, finished: FinishedTrial) -> FinishedTrial:
-        self.trials += 1
+    def answer(self, finished: FinishedTrial, *, asked: bool) -> FinishedTrial:
+        """A warm-up before what was asked is no answer, and costs nothing of a budget in trials."""
+        self.trials += asked
         self.recorder.observer.end(finished, self.left_s())
         return finished
 
@@ -140,7 +141,8 @@ class TrialRunner:
     ) -> list[list[FinishedTrial]]:
         """Several blocks that do not depend on each other's answers, so that they may run at once.
 
-        `apart`: a block that needs several benches shares none of them with another block.
+        `apart`: a block that needs several benches shares none of them with another block, and where whole
+        boots are asked for every trial has its own.
         """
         answers = [self._recall(asks, kind) for asks in many]
         missing = [asks for asks, known in zip(many, answers, strict=True) if known is None]

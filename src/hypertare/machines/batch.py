@@ -262,13 +262,15 @@ def records_of(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterat
     return parts.bench, trials()
 
 
-def spoils_later_trials(batch: Batch, output: Output) -> bool:
-    """Whether a machine or its bench was lost before the last of its trials began."""
+def is_spoilt(batch: Batch, output: Output) -> bool:
+    """Whether trials may have failed for those beside them: the machine did not carry all of them out, for
+    one may have used up the time of all, or an earlier one lost the bench.
+    """
     parts = sort(output.records)
     if parts.ready is not None and parts.ready.error:
         return False
-    earlier = (parts.trials.get(number) for number in range(len(batch.places) - 1))
-    return any(records is None or loses_bench(records) for records in earlier)
+    found = [parts.trials.get(number) for number in range(len(batch.places))]
+    return None in found or any(map(loses_bench, filter(None, found[:-1])))
 
 
 def loses_bench(records: Sequence[Record]) -> bool:

@@ -120,7 +120,7 @@ def workloads_fit_the_nodes(study: Study) -> None:
         has_disks=has_disks,
         several_on_a_disk=several,
         all_made=all(one.is_made for one in study.platforms) and study.sut.image is None,
-        under_hypervisor=any(one.under_hypervisor for one in study.platforms),
+        under_hypervisor=study.under_hypervisor,
         several=study.bench_guests > 1,
         cuts_power=study.machine_kind.boots_whole_pcs,
         # Peers work on the machine below guests, and on all of this host.

@@ -70,7 +70,9 @@ class Sweep:
     def expected_s(self, jobs: int) -> float:
         tuned = sum(one.prepared.budget_s(jobs) for one in self.parts)
         last = self.confirm
-        return tuned + (last.prepared.expected_s(self.confirm_trials, jobs) if last else 0.0)
+        return tuned + (
+            last.prepared.expected_s(self.confirm_trials, jobs, apart=True) if last else 0.0
+        )
 
 
 # --- what is asked for

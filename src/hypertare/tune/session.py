@@ -69,11 +69,14 @@ class Prepared:
             return design
         return design.model_copy(update={"min_boots": 1})
 
-    def expected_s(self, trials: int, jobs: int) -> float:
-        """Seconds that so many trials take, with `jobs` boots of an emulated machine at once."""
+    def expected_s(self, trials: int, jobs: int, *, apart: bool = False) -> float:
+        """Seconds that so many trials take, with `jobs` boots of an emulated machine at once.
+
+        `apart`: each trial has its own.
+        """
         if not self.counts_boots:
             return trials * self.trial_s
-        hard = any(knob.hard for knob in (*self.space.knobs, *self.space.ladders))
+        hard = apart or any(knob.hard for knob in (*self.space.knobs, *self.space.ladders))
         warms_up = self.run.study.workloads[self.workload].kind.warms_up
         trial_s = self.trial_s * (1 + self.design.warmup * warms_up)
         kind = find(self.platform).pc
