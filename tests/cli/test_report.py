@@ -129,6 +129,17 @@ def test_nothing_in_common(before: Path, tmp_path: Path) -> None:
     assert b"no measured cell in common" in done.stderr
 
 
+def test_json_is_asked_for_as_of_every_other_command(before: Path) -> None:
+    short, long = (
+        hypertare("report", before, "--json"),
+        hypertare("report", before, "--format", "json"),
+    )
+    assert short.returncode == long.returncode == 0
+    assert json.loads(short.stdout) == json.loads(long.stdout)
+    both = hypertare("report", before, "--json", "--format", "csv")
+    assert both.returncode == 2 and b"--json and --format csv contradict each other" in both.stderr
+
+
 @pytest.mark.parametrize("format", ["table", "json", "csv", "markdown", "html"])
 def test_no_chart_engine_is_loaded(before: Path, tmp_path: Path, format: str) -> None:
     """What bundles the scripts of a page has one: they are bundled once, and then kept."""

@@ -46,6 +46,9 @@ def report(
             "readers of hyperfine's JSON, for Bencher and for github-action-benchmark.",
         ),
     ] = Format.table,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="The same as --format json.")
+    ] = False,
     every: Annotated[
         bool, typer.Option("--all", metavar="", help="Every response, of each cell.")
     ] = False,
@@ -82,6 +85,12 @@ def report(
     from hypertare.runs import kept
 
     outputs.check(html=html)
+    if json:
+        if format not in (Format.table, Format.json):
+            raise InputError(
+                f"--json and --format {format} contradict each other.", "Leave one out."
+            )
+        format = Format.json
     run = kept.find(run)
     if outputs.is_stdout(html) and format is not Format.table:
         raise InputError(
