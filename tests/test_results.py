@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.machines.image import emulator
+from hypertare.report.markdown import CLAIMS_OF
 from hypertare.runs.store import Store
 from hypertare.study import StudyFile, builtin
 from hypertare.study.builtin import builtin_names
@@ -55,7 +56,8 @@ def test_a_page_says_what_the_run_beside_it_found(path: Path) -> None:
     for picture in document.charts:
         assert f"]({path.stem}/{picture})" in text
     with Store.open(folder) as store:
-        meta = store.meta
+        meta, younger = store.meta, [one.text for one in store.events() if CLAIMS_OF in one.text]
+    assert all(f"- {sentence}" in text for sentence in younger), "claims younger than the trials"
     assert meta.folder == "studies" and "--out" not in meta.argv
     assert str(ROOT).encode() not in (folder / "run.sqlite").read_bytes()
 

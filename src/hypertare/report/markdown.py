@@ -27,6 +27,10 @@ fits.
 None is no limit. With any limit the evidence lacks the wanted bounds, which the claims' texts give, and the
 clock, which the page gives.
 """
+CLAIMS_OF = "Claims are those of commit"
+"""How a warning begins that a run's claims are younger than its trials. It is a part of how it was made, so
+no document lacks it for want of room.
+"""
 _WANTED = re.compile(r", wanted (?:above|below|within) [^,]+?(?=, |$)")
 _SPACE = "\u00a0"
 """Readers of Markdown would make one space of several."""
@@ -148,9 +152,10 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
 
 
 def _warnings(report: Report) -> Iterator[str]:
-    if report.warnings:
+    shown = [warning for warning in report.warnings if not warning.startswith(CLAIMS_OF)]
+    if shown:
         yield from ("", "## Warnings", "")
-        yield from (f"- {_text(warning)}" for warning in report.warnings)
+        yield from (f"- {_text(warning)}" for warning in shown)
 
 
 def _claims(report: Report, most_words: int | None = None) -> Iterator[str]:
@@ -201,6 +206,7 @@ def _how(report: Report) -> Iterator[str]:
     yield ", ".join(f"{name} {version}" for name, version in summary.versions.items())
     if report.meta.argv:
         yield report.commands[0]
+    yield from (warning for warning in report.warnings if warning.startswith(CLAIMS_OF))
 
 
 def _plots(report: Report) -> Iterator[str]:
