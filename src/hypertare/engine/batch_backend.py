@@ -21,7 +21,7 @@ from hypertare.design.asks import Ask
 from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.boots import BatchMachine, Boots
-from hypertare.engine.expected import TRIALS_OF_A_BOOT
+from hypertare.engine.expected import most_asked_of_boot
 from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
@@ -52,9 +52,7 @@ class BatchBackend:
         self.asking = asking
         self.boots = Boots(machine, asking.recorder)
         self._warmup = asking.warmup
-        self._most = min(
-            asking.recorder.study.design.trials_per_boot or TRIALS_OF_A_BOOT, TRIALS_OF_A_BOOT
-        )
+        self._most = most_asked_of_boot(asking.recorder.study)
 
     def renew(self) -> None:
         """Does nothing: no two blocks share a boot."""

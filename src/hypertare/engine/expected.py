@@ -19,7 +19,7 @@ _BENCH_S = 0.2
 _HOST_PER_VIRTUAL_S = 3.0
 """Seconds of the host that a second of virtual time at work takes."""
 
-TRIALS_OF_A_BOOT = 3
+_TRIALS_OF_A_BOOT = 3
 """Trials of a tuning's block that share a boot at most. A boot costs more than a trial, but a block in one
 boot would leave all CPUs but one idle."""
 
@@ -80,11 +80,16 @@ def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     return least * each, most * each
 
 
+def most_asked_of_boot(study: Study) -> int:
+    """Returns the most trials of a tuning's block that share a boot."""
+    return min(study.design.trials_per_boot or _TRIALS_OF_A_BOOT, _TRIALS_OF_A_BOOT)
+
+
 def asked_s(
     study: Study, kind: PcClass, trials: int, trial_s: float, jobs: int, *, hard: bool
 ) -> float:
     """Seconds of this host that so many trials of a tuning take; with `hard` each needs its own machine."""
-    most = 1 if hard else min(study.design.trials_per_boot or TRIALS_OF_A_BOOT, TRIALS_OF_A_BOOT)
+    most = 1 if hard else most_asked_of_boot(study)
     boots_of_block = math.ceil(_BLOCK / most)
     boots = trials * boots_of_block / _BLOCK
     seconds = boots * _alone_s(study, kind) + trials * _HOST_PER_VIRTUAL_S * trial_s
