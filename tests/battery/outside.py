@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from hypertare.machines.image.build import build
 from tests.battery import inside, snapshot
 from tests.integration.lab import Lab, Ran, cache, rows, trials
 
@@ -255,12 +256,18 @@ def of_user(base: Path, user: int, token: str, guest: bool) -> Outside:
         return Outside(base, user, token, Lab(base))
     env = {"PYTHONPATH": search_path()}
     if guest:
-        # Root's cache is root's alone. What modules are built with is large, and not asked for.
-        left = shutil.ignore_patterns("linux-headers-*", "linux-kbuild-*", "work")
-        shutil.copytree(cache(), base / "cache", ignore=left, symlinks=True)
-        env["HYPERTARE_CACHE"] = str(base / "cache")
+        env["HYPERTARE_CACHE"] = str(cache_of_a_guest(base / "cache"))
     wrap = as_user(user)
     return Outside(base, user, token, Lab(base, env, python=python_for(wrap, env)), wrap)
+
+
+def cache_of_a_guest(place: Path) -> Path:
+    """A copy of what a guest boots from: root's cache is root's alone, and may hold gigabytes."""
+    root, image = cache(), build().initramfs.parent
+    kernel = root.glob("packages/linux-image-*")
+    for part in (root / "names", root / "kernels", root / "modules", *kernel, image):
+        shutil.copytree(part, place / part.relative_to(root), symlinks=True)
+    return place
 
 
 def as_user(user: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 from hypertare.protocol.records import InterfaceState, NodeReady, ProbeValues, TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, assert_repeats, own_cache, summary, trials
+from tests.integration.lab import Lab, Traces, own_cache, summary, trials
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 
@@ -167,45 +167,6 @@ def test_vhost_is_refused_where_the_host_has_none(lab: Lab) -> None:
     assert "As root: modprobe vhost_net" in ran.said and "machine = 'emulated'" in ran.said
 
 
-VIRTUAL = """
-name = "vhost"
-question = "Which path does a KVM guest's network take?"
-machine = "emulated"
-factors."sut.datapath" = ["vhost", "qemu", "vhost-user"]
-[sut]
-platforms = ["native", "guest"]
-memory = "192M"
-[workloads.rtt]
-type = "ping"
-duration = "40ms"
-[design]
-warmup = 0
-min_trials = 2
-max_trials = 2
-blocks_per_boot = 2
-min_boots = 1
-"""
-
-
-@pytest.mark.xdist_group("emulated")
-def test_the_kernel_moves_packets_of_a_kvm_guest_and_that_repeats(lab: Lab) -> None:
-    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    lab.study(VIRTUAL)
-    lab.study(VIRTUAL.replace('["vhost", "qemu", "vhost-user"]', '["vhost"]'), "vhost.toml")
-    for study, name in (("study.toml", "one"), ("vhost.toml", "two")):
-        ran = lab.run("run", study, "--jobs", "2", "--fresh", "--out", name, "--json")
-        assert ran.status == 0, ran.said
-        assert ran.json["clock"] == "virtual" and ran.json["failed"] == []
-    assert_repeats(lab.work / "one", lab.work / "two")
-    with Store.open(lab.work / "one") as store:
-        ready = [one for _, bench in store.benches() for one in bench if isinstance(one, NodeReady)]
-    assert {one.datapath for one in ready if one.vmm} == {"qemu", "vhost", "vhost-user"}
-    split = {path: values for path, _, values in counted(lab.work / "one", "outside")}
-    for path, part in (("vhost", "vhost_s"), ("vhost-user", "datapath_s")):
-        for other, values in split.items():
-            assert (values[part] > 0) == (path == other), (other, values)
-
-
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a guest here has as many CPUs as this host")
 def test_a_card_without_the_queues_that_were_asked_for_is_refused_by_name(lab: Lab) -> None:
     """A guest's kernel takes as many as it has CPUs online, and says nothing."""
@@ -217,24 +178,26 @@ def test_a_card_without_the_queues_that_were_asked_for_is_refused_by_name(lab: L
     lab.assert_nothing_left(before)
 
 
-SEVERAL = """
-name = "several"
-question = "{question}"
+VIRTUAL = """
+name = "every-path"
+question = "What does a packet cost, by the path that it takes?"
 machine = "emulated"
-factors.{factor}
+factors."sut.datapath" = ["qemu", "vhost", "vhost-user", "sidecore"]
 [sut]
 platforms = ["native", "guest"]
 memory = "192M"
-{sut}
-{workloads}
-[design]
-warmup = 0
-min_trials = 2
-max_trials = 2
-blocks_per_boot = 2
-min_boots = 1
-"""
-BULK = """
+cpus = 4
+guest_cpus = 2
+queues = 2
+datapath_apart = true
+[workloads.rtt]
+type = "ping"
+duration = "40ms"
+[workloads.past-card]
+type = "ping"
+protocol = "frame"
+via = "shared"
+duration = "40ms"
 [workloads.bulk]
 type = "stream"
 direction = "both"
@@ -242,31 +205,27 @@ flows = 4
 duration = "40ms"
 omit = "10ms"
 interval = "10ms"
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
 """
-RTT = """
-[workloads.rtt]
-type = "ping"
-duration = "40ms"
-"""
-PAST_CARD = """
-[workloads.past-card]
-type = "ping"
-protocol = "frame"
-via = "shared"
-duration = "40ms"
-"""
+PATHS = ("qemu", "vhost", "vhost-user", "sidecore")
+SERVED = ("vhost-user", "sidecore")
+"""By a process beside QEMU."""
 
 
-def several(
-    lab: Lab, question: str, factor: str, sut: str, workloads: str, out: str = "run"
-) -> Path:
-    """A run in virtual time on a machine of several CPUs, with a cache of the test's own."""
-    if not (lab.home / "cache").exists():
-        lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    text = SEVERAL.format(question=question, factor=factor, sut=sut, workloads=workloads)
-    ran = lab.run("run", lab.study(text), "--jobs", "2", "--fresh", "--out", out, "--json")
+@pytest.fixture(scope="module")
+def virtual(shared: Lab) -> Path:
+    """One run of every path: of four CPUs the first is the peers', the next moves packets."""
+    shared.env["HYPERTARE_CACHE"] = own_cache(shared, "cache")
+    study = shared.study(VIRTUAL)
+    ran = shared.run("run", study, "--jobs", "2", "--fresh", "--out", "run", "--json")
     assert ran.status == 0 and ran.json["failed"] == [], ran.said
-    return lab.work / out
+    assert ran.json["clock"] == "virtual"
+    return shared.work / "run"
 
 
 def bench_records(run: Path, kind: type[Any]) -> list[Any]:
@@ -275,25 +234,46 @@ def bench_records(run: Path, kind: type[Any]) -> list[Any]:
 
 
 @pytest.mark.xdist_group("emulated")
-def test_packets_come_and_go_by_every_queue_that_was_asked_for(lab: Lab) -> None:
+def test_each_path_is_the_one_that_was_asked_for_and_has_a_cpu_for_itself(virtual: Path) -> None:
+    guests = {ready.datapath: ready for ready in bench_records(virtual, NodeReady) if ready.vmm}
+    assert guests.keys() == set(PATHS)
+    for path, ready in guests.items():
+        assert ready.datapath_cpus == (1,) and ready.placed.on == (2, 3), (path, ready)
+        assert any("mq=on" in word for word in ready.vmm_argv)
+    for path, workload, cpus in counted(virtual, "stat", "host"):
+        assert cpus["cpu1.guest_s"] == 0 < cpus["cpu2.guest_s"] + cpus["cpu3.guest_s"]
+        assert path != "sidecore" or cpus["cpu1.idle_s"] == 0
+        # Past the card a thread of the machine's looks for frames all the time, there too.
+        assert workload != "past-card" or cpus["cpu1.busy_s"] >= 0.02, (path, cpus)
+    states = [s for s in summary(virtual)["platforms"] if s["platform"] == "guest"]
+    assert {s["datapath"] for s in states} == set(PATHS)
+    assert all(s["datapath_cpus"] == [1] for s in states)
+    assert all(s["placed"] == {"cpus": 2, "on": [2, 3]} for s in states)
+    assert not any("shares its CPU" in text for text in summary(virtual)["warnings"])
+
+
+@pytest.mark.xdist_group("emulated")
+def test_the_time_of_what_moves_packets_is_counted_where_it_is_taken(virtual: Path) -> None:
+    outside = [one for one in counted(virtual, "outside") if one[1] != "past-card"]
+    assert {path for path, _, _ in outside} == set(PATHS)
+    for path, _, values in outside:
+        assert (values["vhost_s"] > 0) == (path == "vhost"), (path, values)
+        assert (values["datapath_s"] > 0) == (path in SERVED), (path, values)
+    shares = shares_of_time(virtual, "outside", "datapath_s")
+    # Its kernel counts a thread that never sleeps by ticks of 4 ms.
+    assert all(share > 0.95 for path, share in shares if path == "sidecore"), shares
+    assert all(share < 0.9 for path, share in shares if path == "vhost-user"), shares
+
+
+@pytest.mark.xdist_group("emulated")
+def test_packets_come_and_go_by_every_queue_that_was_asked_for(virtual: Path) -> None:
     """By the names that the guest's driver gives its interrupts."""
-    paths = ("qemu", "vhost", "vhost-user")
-    run = several(
-        lab,
-        "Do packets take all queues?",
-        f'"sut.datapath" = {list(paths)}',
-        "cpus = 2\nqueues = 2",
-        BULK,
-    )
-    cards = [one for one in bench_records(run, InterfaceState) if one.node.startswith("guest")]
-    assert len(cards) == len(paths) and all(
-        (one.rx_queues, one.tx_queues) == (2, 2) for one in cards
-    )
-    vmms = [one for one in bench_records(run, NodeReady) if one.vmm]
-    assert all(any("mq=on" in word for word in one.vmm_argv) for one in vmms)
-    seen = counted(run, "interrupts")
-    assert {path for path, _, _ in seen} == set(paths)
-    for path, _, values in seen:
+    cards = [one for one in bench_records(virtual, InterfaceState) if one.node.startswith("guest")]
+    assert len(cards) == len(PATHS)
+    assert all((one.rx_queues, one.tx_queues) == (2, 2) for one in cards)
+    bulk = [one for one in counted(virtual, "interrupts") if one[1] == "bulk"]
+    assert {path for path, _, _ in bulk} == set(PATHS)
+    for path, _, values in bulk:
         for way in ("input", "output"):
             by_queue = [
                 next(count for name, count in values.items() if name.endswith(f"{way}.{queue}"))
@@ -303,15 +283,78 @@ def test_packets_come_and_go_by_every_queue_that_was_asked_for(lab: Lab) -> None
 
 
 @pytest.mark.xdist_group("emulated")
+def test_frames_go_by_the_path_and_past_the_card_beside_it(virtual: Path) -> None:
+    # Past the card it is the core that polls already, and with another path the machine itself.
+    relayed = values_of(virtual, "relay")
+    assert {path for path, _ in relayed} == set(PATHS)
+    for path, values in relayed:
+        assert values["polled"] == (path == "sidecore"), (path, values)
+        assert values["taken_packets"] == values["fed_packets"] > 20
+        own_time = values["user_s"] + values["system_s"]
+        assert (own_time < 0.01) == (path == "sidecore"), (path, values)
+    for path, workload, values in counted(virtual, "datapath"):
+        if workload == "past-card":
+            # A hundred and more pass beside it; by it comes now and then what a bridge sends to all.
+            assert values["frames_in"] <= 2 and values["frames_out"] <= 2, (path, values)
+            continue
+        assert (values["kicks"] == 0) == (path == "sidecore"), (path, values)
+        assert values["frames_in"] > 20 and values["frames_out"] > 20
+
+
+@pytest.mark.xdist_group("emulated")
+def test_what_a_packet_costs_is_reported_of_every_path(virtual: Path) -> None:
+    """One round trip is a packet each way. Those of QEMU leave the guest more often, and interrupt it."""
+    means = means_of_guests(virtual, "sut.datapath", "rtt")
+    for path in PATHS:
+        # One for each that comes in and, where nothing waits, one for each that went out.
+        assert 0.5 <= means[path, "interrupts_per_packet"] < 1.5, means
+        assert means[path, "exits_per_packet"] > (0 if path == "sidecore" else 1), means
+        assert means[path, "guest_cpu_per_packet"] > means[path, "vmm_cpu_per_packet"] > 0
+        assert (means.get((path, "kicks_per_packet"), 0) > 0) == (path == "vhost-user")
+        assert (means[path, "backend_cpu_per_packet"] > 0) == (path != "qemu")
+    assert means["vhost-user", "kicks_per_packet"] == pytest.approx(0.5, abs=0.1)
+    assert means["qemu", "vmm_cpu_per_packet"] > 2 * means["vhost", "vmm_cpu_per_packet"]
+    found = {(one["platform"], one["response"]) for one in summary(virtual)["estimates"]}
+    assert not any(p == "native" and name.endswith("_per_packet") for p, name in found)
+    # A core that polls is nearer to native's round trips, and no guest's are as quick as those.
+    later = {
+        s["cell"]["sut.datapath"]: s["difference"]
+        for s in summary(virtual)["shifts"]
+        if s["share"] == 0.5 and s["cell"]["workload"] == "rtt"
+    }
+    assert 0 < later["sidecore"] < later["vhost-user"], later
+    assert 0 <= means["vhost-user", "near_share"] <= means["sidecore", "near_share"] < 0.95
+
+
+POLLING = """
+name = "polling"
+question = "What does vhost's polling buy?"
+machine = "emulated"
+factors."sut.poll_us" = [0, 200]
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+cpus = 3
+guest_cpus = 1
+datapath = "vhost"
+[workloads.rtt]
+type = "ping"
+duration = "40ms"
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.xdist_group("emulated")
 def test_vhost_that_looks_for_more_work_takes_more_cpu_and_answers_sooner(lab: Lab) -> None:
     """On three CPUs: on two it takes the peer's time, and a single boot may show the contrary."""
-    run = several(
-        lab,
-        "What does vhost's polling buy?",
-        '"sut.poll_us" = [0, 200]',
-        'cpus = 3\nguest_cpus = 1\ndatapath = "vhost"',
-        RTT,
-    )
+    ran = lab.run("run", lab.study(POLLING), "--jobs", "2", "--out", "run", "--json")
+    assert ran.status == 0 and ran.json["failed"] == [], ran.said
+    run = lab.work / "run"
     said = {
         word.rpartition("poll-us=")[2].partition(",")[0]
         for one in bench_records(run, NodeReady)
@@ -319,112 +362,17 @@ def test_vhost_that_looks_for_more_work_takes_more_cpu_and_answers_sooner(lab: L
         if "vhost=on" in word
     }
     assert said == {"0", "200"}
-    means = means_of_guests(run, "sut.poll_us")
+    means = means_of_guests(run, "sut.poll_us", "rtt")
     assert means[200, "backend_cpu_per_packet"] > 1.5 * means[0, "backend_cpu_per_packet"] > 0
     assert means[200, "rtt_p50"] < means[0, "rtt_p50"]
 
 
-@pytest.mark.xdist_group("emulated")
-def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> None:
-    """Of three: the peers', its own, the guest's."""
-    one, two = (
-        several(
-            lab,
-            "What does a core that polls buy?",
-            f'"sut.datapath" = {levels}',
-            "cpus = 3\nguest_cpus = 1",
-            RTT + BULK + PAST_CARD,
-            name,
-        )
-        for name, levels in (("one", ["sidecore", "vhost-user"]), ("two", ["sidecore"]))
-    )
-    assert_repeats(one, two)
-    # Past the card it is the same core that polls, and with another path the machine itself.
-    relayed = values_of(one, "relay")
-    assert {path for path, _ in relayed} == {"sidecore", "vhost-user"}
-    for path, values in relayed:
-        assert values["polled"] == (path == "sidecore"), (path, values)
-        assert values["taken_packets"] == values["fed_packets"] > 20
-        assert (values["user_s"] + values["system_s"] < 0.01) == (path == "sidecore"), (
-            path,
-            values,
-        )
-    guests = {ready.datapath: ready for ready in bench_records(one, NodeReady) if ready.vmm}
-    assert {path: ready.datapath_cpus for path, ready in guests.items()} == {
-        "vhost-user": (),
-        "sidecore": (1,),
-    }
-    assert guests["sidecore"].placed.on == (2,) and guests["vhost-user"].placed is None
-    for path, workload, values in counted(one, "datapath"):
-        if workload == "past-card":
-            # A hundred and more pass beside it; by it comes now and then what a bridge sends to all.
-            assert values["frames_in"] <= 2 and values["frames_out"] <= 2, (path, values)
-            continue
-        assert (values["kicks"] == 0) == (path == "sidecore"), (path, values)
-        assert values["frames_in"] > 20 and values["frames_out"] > 20
-    shares = shares_of_time(one, "outside", "datapath_s")
-    # Its kernel counts a thread that never sleeps by ticks of 4 ms.
-    assert all(share > 0.95 for path, share in shares if path == "sidecore"), shares
-    assert all(share < 0.9 for path, share in shares if path == "vhost-user"), shares
-    of_polling = [cpus for path, _, cpus in counted(one, "stat", "host") if path == "sidecore"]
-    assert of_polling and all(
-        cpus["cpu1.idle_s"] == cpus["cpu1.guest_s"] == 0 < cpus["cpu2.guest_s"]
-        for cpus in of_polling
-    )
-    (state,) = [s for s in summary(one)["platforms"] if s["datapath"] == "sidecore"]
-    assert state["datapath_cpus"] == [1] and state["placed"] == {"cpus": 1, "on": [2]}
-    assert not any("shares its CPU" in text for text in summary(one)["warnings"])
-    # Its round trips are nearer to native's, and no guest's are as quick as those.
-    later = {
-        s["cell"]["sut.datapath"]: s["difference"]
-        for s in summary(one)["shifts"]
-        if s["share"] == 0.5 and s["cell"]["workload"] == "rtt"
-    }
-    assert 0 < later["sidecore"] < later["vhost-user"], later
-    near = means_of_guests(one, "sut.datapath", "rtt")
-    assert 0 <= near["vhost-user", "near_share"] <= near["sidecore", "near_share"] < 0.95
-
-
-@pytest.mark.xdist_group("emulated")
-def test_what_a_packet_costs_is_reported_of_every_datapath(lab: Lab) -> None:
-    """One round trip is a packet each way. Those of QEMU leave the guest more often, and interrupt it.
-    Whatever moves them has the same CPU of three for itself.
-    """
-    paths = ("qemu", "vhost", "vhost-user")
-    factor = f'"sut.datapath" = {list(paths)}'
-    sut = "cpus = 3\nguest_cpus = 1\ndatapath_apart = true"
-    run = several(lab, "What does a packet cost?", factor, sut, RTT + PAST_CARD)
-    guests = {ready.datapath: ready for ready in bench_records(run, NodeReady) if ready.vmm}
-    assert {path: ready.datapath_cpus for path, ready in guests.items()} == dict.fromkeys(
-        paths, (1,)
-    )
-    assert all(ready.placed.on == (2,) for ready in guests.values())
-    for path, workload, cpus in counted(run, "stat", "host"):
-        assert cpus["cpu1.guest_s"] == 0 < cpus["cpu2.guest_s"], (path, cpus)
-        # Past the card a thread of the machine's looks for frames all the time, there too.
-        assert workload != "past-card" or cpus["cpu1.busy_s"] >= 0.02, (path, cpus)
-    means = means_of_guests(run, "sut.datapath", "rtt")
-    for path in paths:
-        assert means[path, "exits_per_packet"] > 1, means
-        # One for each that comes in and, where nothing waits, one for each that went out.
-        assert 0.5 <= means[path, "interrupts_per_packet"] < 1.5, means
-        assert means[path, "guest_cpu_per_packet"] > means[path, "vmm_cpu_per_packet"] > 0
-        assert ((path, "kicks_per_packet") in means) == (path == "vhost-user")
-        assert (means[path, "backend_cpu_per_packet"] > 0) == (path != "qemu")
-    assert means["vhost-user", "kicks_per_packet"] == pytest.approx(0.5, abs=0.1)
-    assert means["qemu", "vmm_cpu_per_packet"] > 2 * means["vhost", "vmm_cpu_per_packet"]
-    found = {(one["platform"], one["response"]) for one in summary(run)["estimates"]}
-    assert not any(p == "native" and name.endswith("_per_packet") for p, name in found)
-
-
-def means_of_guests(
-    run: Path, factor: str, workload: str | None = None
-) -> dict[tuple[Any, str], float]:
+def means_of_guests(run: Path, factor: str, workload: str) -> dict[tuple[Any, str], float]:
     """By level and response."""
     return {
         (one["cell"][factor], one["response"]): one["estimate"]
         for one in summary(run)["estimates"]
-        if one["platform"] == "guest" and workload in (None, one["cell"]["workload"])
+        if one["platform"] == "guest" and one["cell"]["workload"] == workload
     }
 
 

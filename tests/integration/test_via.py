@@ -8,7 +8,7 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, own_cache, summary
+from tests.integration.lab import Lab, Traces, summary
 
 STUDY = """
 name = "via"
@@ -55,7 +55,6 @@ BOTH_WAYS = "".join(
 
 
 def study(
-    lab: Lab,
     machine: str,
     via: str,
     *,
@@ -64,20 +63,23 @@ def study(
     rate: str = "",
     more: str = "",
     duration: str = "100ms",
-) -> None:
+) -> str:
     platforms = '["native", "container", "guest"]' if via == "xdp" else '["native", "guest"]'
-    lab.study(
-        STUDY.format(
-            machine=machine,
-            platforms=platforms,
-            via=via,
-            before=before,
-            sut=sut,
-            rate=rate,
-            more=more,
-            duration=duration,
-        )
+    return STUDY.format(
+        machine=machine,
+        platforms=platforms,
+        via=via,
+        before=before,
+        sut=sut,
+        rate=rate,
+        more=more,
+        duration=duration,
     )
+
+
+PAST_A_CARD = study(
+    "emulated", "shared", sut='datapath = "vhost"', rate='rate = "2M"', more=BOTH_WAYS
+)
 
 
 def results(run: Path, role: str) -> list[tuple[str, TaskResult]]:
@@ -95,11 +97,10 @@ def results(run: Path, role: str) -> list[tuple[str, TaskResult]]:
 @pytest.mark.xdist_group("emulated")
 def test_frames_are_taken_in_the_driver_on_every_platform(lab: Lab) -> None:
     """The second queue of the guests' cards has a socket of its own."""
-    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     paths = 'factors."sut.datapath" = ["vhost", "vhost-user"]'
     sut, rate = "cpus = 2\nqueues = 2", 'rate = "2M"'
-    study(lab, "emulated", "xdp", before=paths, sut=sut, rate=rate, more=RTT)
-    ran = lab.run("run", "study.toml", "--jobs", "2", "--out", "run")
+    text = study("emulated", "xdp", before=paths, sut=sut, rate=rate, more=RTT)
+    ran = lab.run("run", lab.study(text), "--fresh", "--jobs", "2", "--out", "run")
     assert ran.status == 0, ran.said
     found = summary(lab.work / "run")
     assert found["failed"] == [] and not any("XDP" in text for text in found["warnings"])
@@ -114,8 +115,7 @@ def test_frames_are_taken_in_the_driver_on_every_platform(lab: Lab) -> None:
 
 
 def test_by_xdp_is_refused_on_this_host_before_anything_starts(lab: Lab) -> None:
-    study(lab, "local", "xdp")
-    ran = lab.run("run", "study.toml", "--out", "run")
+    ran = lab.run("run", lab.study(study("local", "xdp")), "--out", "run")
     assert ran.status == 2, ran
     assert "take machine = 'emulated'" in ran.said and "capture --via xdp" in ran.said
     assert not (lab.work / "run").exists()
@@ -126,9 +126,9 @@ def test_by_xdp_is_refused_on_this_host_before_anything_starts(lab: Lab) -> None
 def test_past_a_card_each_frame_is_taken_or_found_no_room(lab: Lab) -> None:
     """Natively there is nothing to be past of: it captures by its kernel's ring."""
     # By the wall clock, where a busy host may have no CPU for the sender for as long as 100 ms.
-    study(lab, "local", "shared", sut='accelerator = "tcg"', more=BOTH_WAYS, duration="1s")
+    text = study("local", "shared", sut='accelerator = "tcg"', more=BOTH_WAYS, duration="1s")
     before = Traces.now()
-    ran = lab.run("run", "study.toml", "--out", "run")
+    ran = lab.run("run", lab.study(text), "--out", "run")
     assert ran.status == 0, ran.said
     assert summary(lab.work / "run")["failed"] == []
     fed, sent, taken = (
@@ -161,16 +161,11 @@ def test_past_a_card_each_frame_is_taken_or_found_no_room(lab: Lab) -> None:
 @pytest.mark.guest
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("emulated")
-def test_frames_past_a_card_take_no_interrupt_and_that_repeats(lab: Lab) -> None:
-    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    study(lab, "emulated", "shared", sut='datapath = "vhost"', rate='rate = "2M"', more=BOTH_WAYS)
-    for name in ("one", "two"):
-        ran = lab.run("run", "study.toml", "--jobs", "2", "--fresh", "--out", name)
-        assert ran.status == 0, ran.said
-    for role in ("receive", "request", "relay"):
-        one, two = (results(lab.work / name, role) for name in ("one", "two"))
-        assert one and one == two
-    found = summary(lab.work / "one")
+def test_frames_past_a_card_take_no_interrupt(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(PAST_A_CARD), "--jobs", "2", "--fresh", "--out", "run")
+    assert ran.status == 0, ran.said
+    assert all(results(lab.work / "run", role) for role in ("receive", "request", "relay"))
+    found = summary(lab.work / "run")
     assert found["failed"] == []
     for workload in ("capture", "rtt-transmit", "rtt-receive"):
         means = {

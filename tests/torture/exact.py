@@ -3,7 +3,7 @@ alone; with one job beside busy programs while its machines are stopped and cont
 milliseconds and interrupted every few microseconds; and once more, ended after its first trial and
 resumed with two jobs. All three run files must be equal, but for the time of day.
 
-    .venv/bin/python -m tests.torture.exact             all, some twenty minutes on two cores
+    .venv/bin/python -m tests.torture.exact             all, about an hour on two cores
     .venv/bin/python -m tests.torture.exact linux kvm   only these
     ... --cpus 4 --boots 1                              only so many CPUs; both trials in one boot
 """
@@ -18,6 +18,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.integration import (
+    test_capture,
+    test_datapath,
+    test_kvm,
+    test_layers,
+    test_life,
+    test_programs,
+    test_via,
+    test_xen,
+)
 from tests.integration.lab import Lab, own_cache, reported, trials
 from tests.integration.stops import KICKED, busy, stopping
 
@@ -71,6 +81,17 @@ SYSTEMS = {
 }
 """What of `[sut]` and `[factors]` makes each."""
 LEAST_CPUS = {"apart": 2}
+WORKLOADS = {
+    "paging": test_kvm.STUDY,
+    "datapaths": test_datapath.VIRTUAL,
+    "capture": test_capture.VIRTUAL,
+    "past-card": test_via.PAST_A_CARD,
+    "disk": test_layers.STUDY,
+    "life": test_life.VIRTUAL,
+    "programs": test_programs.OF_PACKAGES,
+    "two-guests": test_xen.STUDY,
+}
+"""Whole studies, which the tests of these run once."""
 PATIENCE_S = 3600.0
 
 
@@ -78,7 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="exact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=", ".join(SYSTEMS))
+    parser.add_argument(
+        "studies", nargs="*", metavar="STUDY", help=", ".join([*SYSTEMS, *WORKLOADS])
+    )
     parser.add_argument("--cpus", type=int, nargs="+", default=CPUS)
     parser.add_argument(
         "--boots", type=int, choices=(1, 2), default=2, help="that its trials take (%(default)s)"
@@ -86,27 +109,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     # What ignores Ctrl-C, as a background job of a script does, has children that ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    systems = asked.systems or list(SYSTEMS)
-    if unknown := set(systems) - set(SYSTEMS):
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
-    found = [repeats(system, asked.cpus, asked.boots) for system in systems]
+    known = {name: of_system(name, asked.cpus, asked.boots) for name in SYSTEMS} | WORKLOADS
+    studies = asked.studies or list(known)
+    if unknown := set(studies) - set(known):
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    found = [repeats(name, known[name]) for name in studies]
     return int(not all(found))
 
 
-def repeats(system: str, cpus: Sequence[int], boots: int) -> bool:
-    """Whether the three runs of a system are equal; what was seen is printed."""
+def of_system(name: str, cpus: Sequence[int], boots: int) -> str:
+    """The study of a system with so many CPUs each."""
+    sut, factors = SYSTEMS[name]
+    levels = [one for one in cpus if one >= LEAST_CPUS.get(name, 1)]
+    if len(levels) > 1:
+        factors = f'"sut.cpus" = {levels}\n{factors}'
+    per_boot = 2 // boots
+    return STUDY.format(most=max(levels), sut=sut, factors=factors, boots=boots, per_boot=per_boot)
+
+
+def repeats(name: str, text: str) -> bool:
+    """Whether the three runs of a study are equal; what was seen is printed."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hypertare-exact-") as place:
         lab = Lab(Path(place))
-        sut, factors = SYSTEMS[system]
-        levels = [one for one in cpus if one >= LEAST_CPUS.get(system, 1)]
-        if len(levels) > 1:
-            factors = f'"sut.cpus" = {levels}\n{factors}'
-        study = lab.study(
-            STUDY.format(
-                most=max(levels), sut=sut, factors=factors, boots=boots, per_boot=2 // boots
-            )
-        )
+        study = lab.study(text)
         often = _alone_and_disturbed(lab, study)
         _interrupted_and_resumed(lab, study)
         runs = [reported(lab.work / name) for name in ("alone", "disturbed", "resumed")]
@@ -115,7 +141,7 @@ def repeats(system: str, cpus: Sequence[int], boots: int) -> bool:
     took = time.monotonic() - began
     said = "equal" if equal else "NOT EQUAL"
     print(
-        f"{system}, {' '.join(map(str, levels))} CPUs: {said}, {len(runs[0])} records and trials in "
+        f"{name}: {said}, {len(runs[0])} records and trials in "
         f"each of 3 runs, machines stopped {often} times, {len(failed)} trials failed, {took:.0f} s",
         flush=True,
     )
