@@ -16,16 +16,15 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from hypertare.base.level import Cell
+from hypertare.base.level import Cell, key
 from hypertare.design.asks import Ask
 from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.engine.boots import BatchMachine, Boots
 from hypertare.engine.expected import most_asked_of_boot
 from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
-from hypertare.machines.emulated import Output
+from hypertare.machines.emulated import EmulatedMachine, Output
 from hypertare.study import BASELINE
 
 _NUMBERED = {"asked": "block"}
@@ -48,9 +47,9 @@ class BatchBackend:
     retakes = True
     """An interrupted block is measured again, with the same seed."""
 
-    def __init__(self, asking: Asking, machine: BatchMachine) -> None:
+    def __init__(self, asking: Asking, machine: EmulatedMachine) -> None:
         self.asking = asking
-        self.boots = Boots(machine, asking.recorder)
+        self.machine = machine
         self._warmup = asking.warmup
         self._most = most_asked_of_boot(asking.recorder.study)
 
@@ -99,8 +98,7 @@ class BatchBackend:
         """
         if asked.ask.replicate is not None:
             return asked.key
-        hard = sorted((path, repr(level)) for path, level in _hard(asked.ask).items())
-        return self._guests_of(asked.ask), repr(hard)
+        return self._guests_of(asked.ask), key(_hard(asked.ask))
 
     def _measured(self, shared: Sequence[Sequence[_Asked]]) -> dict[tuple[int, int], FinishedTrial]:
         """Carries these boots out, and records their trials block by block.
@@ -133,13 +131,13 @@ class BatchBackend:
     ) -> Generator[tuple[Sequence[_Asked], Batch, Output], None, None]:
         """Yields the boots that ended, in their order; closing it stops those that run."""
         boots = [self._boot_of(asked) for asked in shared]
-        with self.boots.outputs(boots) as outputs:
+        with closing(self.machine.run(boots)) as outputs:
             for done, (asked, batch, output) in enumerate(
                 zip(shared, boots, outputs, strict=True), start=1
             ):
                 yield asked, batch, output
                 left_s = self.asking.left_s()
-                self.asking.recorder.observer.boots(done, len(boots), self.boots.jobs, left_s)
+                self.asking.recorder.observer.boots(done, len(boots), self.machine.jobs, left_s)
 
     def _warn_of_loss(self, trials: int, output: Output) -> None:
         why = output.error or "a node of its bench was gone before the last of them"
@@ -181,7 +179,7 @@ class BatchBackend:
         """Records the trials of a boot and returns those that were asked for: each ask's last one."""
         answers = {}
         warmups = len(batch.places) * self._warmup // (1 + self._warmup)
-        for number, (place, finished) in enumerate(self.boots.take_in(batch, output)):
+        for number, (place, finished) in enumerate(self.asking.recorder.boot(batch, output)):
             self.asking.recorder.observer.begin(place.planned)
             self.asking.answer(finished, asked=number >= warmups)
             answers[place.key] = finished

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 from hypertare.base import interrupt
 from hypertare.design import planner
@@ -16,20 +14,9 @@ from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines.background_load import BackgroundLoad
 from hypertare.machines.batch import TrialRecords, TrialSlot, loses_bench
+from hypertare.machines.steps import HostAgent
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record, TrialEnd
-
-
-class Machine(Protocol):
-    """A machine that takes one step after the other."""
-
-    @property
-    def proc(self) -> Path | None: ...
-    def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
-    def run(self, trial: plan.Trial) -> list[Record]: ...
-    def teardown(self) -> list[Record]: ...
-    def processes(self) -> tuple[int, ...]: ...
-    def stand_aside(self, cpus: Set[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -45,15 +32,10 @@ class NotMade:
 class _Site:
     """A host that benches stand on."""
 
-    machine: Machine
+    machine: HostAgent
     on: planner.MachineResources
     others: BackgroundLoad
     is_lost: bool = False
-
-
-def _watching(machine: Machine, recorder: TrialRecorder) -> BackgroundLoad:
-    notify = recorder.journal.add_other_programs
-    return BackgroundLoad(notify, machine.proc, beside=machine.processes)
 
 
 class Benches:
@@ -66,16 +48,17 @@ class Benches:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: HostAgent,
         recorder: TrialRecorder,
         on: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
-        further: Sequence[Machine] = (),
+        further: Sequence[HostAgent] = (),
     ) -> None:
         self.recorder = recorder
         self.clock = clock
+        notify = recorder.journal.add_other_programs
         self._sites = [
-            _Site(one, resources, _watching(one, recorder))
+            _Site(one, resources, BackgroundLoad(notify, one.proc, beside=one.processes))
             for one, resources in zip((machine, *further), on.hosts, strict=True)
         ]
         self._site = self._sites[0]
@@ -84,7 +67,7 @@ class Benches:
         self._plans: dict[object, plan.Trial] = {}
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> HostAgent:
         """The machine of the host that is in use."""
         return self._site.machine
 

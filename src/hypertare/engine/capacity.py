@@ -47,15 +47,13 @@ class Need:
 
 def needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
     """The capacities that must be known before anything else is planned."""
-    wanted = [name for name in study.workloads if _is_scaled(file, study, name)]
-    return [Need(workload, plot) for workload in wanted for plot in design.plots]
-
-
-def _is_scaled(file: StudyFile, study: Study, workload: str) -> bool:
-    path = f"workloads.{workload}.rate"
-    cells = [study, *(file.cell({path: v}) for v in study.factors_of(workload).get(path, ()))]
-    found = (cell.workloads[workload] for cell in cells)
-    return any(one.is_share_of_capacity for one in found)
+    found = []
+    for workload in study.workloads:
+        path = f"workloads.{workload}.rate"
+        cells = [study, *(file.cell({path: v}) for v in study.factors_of(workload).get(path, ()))]
+        if any(cell.workloads[workload].is_share_of_capacity for cell in cells):
+            found += [Need(workload, plot) for plot in design.plots]
+    return found
 
 
 def measured(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:

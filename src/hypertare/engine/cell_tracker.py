@@ -6,12 +6,10 @@ rests. A cell closes when each of its remaining variants rests or is at its limi
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from hypertare.base.level import Cell
 from hypertare.base.level import key as series_key
 from hypertare.design import planner
 from hypertare.design.design import Design, Variant, WholePlot
@@ -52,10 +50,10 @@ class CellTracker:
         self._failures: Counter[tuple[Key, str]] = Counter()
         self._abandoned: set[tuple[Key, str]] = set()
         self._resting: set[tuple[Key, str]] = set()
-        self._seconds: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
+        self._seconds: dict[tuple[str, str], tuple[float, int]] = {}
         self._watched = {
-            Key(plot, cell): self._watch(design.plots[plot])
-            for plot in range(len(design.plots))
+            Key(number, cell): self._watch(plot)
+            for number, plot in enumerate(design.plots)
             for cell in range(len(design.cells))
         }
         self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
@@ -117,13 +115,11 @@ class CellTracker:
     ) -> Iterator[TrialSlot]:
         """One trial of every variant that takes part, in random order; not yet numbered."""
         plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
-        variants = {
-            _identity(variant.platform, variant.levels): variant for variant in plot.variants
-        }
+        variants = {(one.platform, series_key(one.levels)): one for one in plot.variants}
         names = {name for variant in plot.variants for name in variant.levels}
         for planned in self.design.block(plot, easy, block, boot, *order):
             own = {name: level for name, level in planned.cell.items() if name in names}
-            variant = variants[_identity(planned.platform, own)]
+            variant = variants[planned.platform, series_key(own)]
             if self._takes_part(key, variant):
                 yield place_of(key, variant, replace(planned, kind=kind))
 
@@ -256,7 +252,9 @@ class CellTracker:
     def took(self, place: TrialSlot, finished: FinishedTrial) -> None:
         """Learns how long a trial of a workload takes on a node."""
         if finished.error is None:
-            self._seconds[place.planned.workload, place.variant.node].add(finished.elapsed_s)
+            at = place.planned.workload, place.variant.node
+            seconds, trials = self._seconds.get(at, (0.0, 0))
+            self._seconds[at] = seconds + finished.elapsed_s, trials + 1
 
     @property
     def any_timed(self) -> bool:
@@ -269,31 +267,13 @@ class CellTracker:
     def block_s(self, key: Key) -> float:
         """Seconds that one block of a cell takes."""
         workload = self.design.cells[key.cell].workload
-        return sum(
-            self._expected(workload, variant.node)
+        unseen = expected_trial_s(self.study, workload), 1
+        seen = [
+            self._seconds.get((workload, variant.node), unseen)
             for variant in self.design.plots[key.plot].variants
             if self._takes_part(key, variant)
-        )
-
-    def _expected(self, workload: str, node: str) -> float:
-        seen = self._seconds.get((workload, node))
-        return expected_trial_s(self.study, workload) if seen is None else seen.mean
-
-
-class _Mean:
-    """The running mean of numbers."""
-
-    def __init__(self) -> None:
-        self._sum = 0.0
-        self._count = 0
-
-    def add(self, value: float) -> None:
-        self._sum += value
-        self._count += 1
-
-    @property
-    def mean(self) -> float:
-        return self._sum / self._count
+        ]
+        return sum(seconds / trials for seconds, trials in seen)
 
 
 def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> TrialSlot:
@@ -308,7 +288,3 @@ def _is_subject(variant: Variant, plot: WholePlot) -> bool:
     """
     alone = all(other.kind.is_baseline for other in plot.variants)
     return alone or not variant.kind.is_baseline
-
-
-def _identity(platform: str, levels: Cell) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    return platform, tuple(sorted((name, repr(level)) for name, level in levels.items()))

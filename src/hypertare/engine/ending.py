@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hypertare.base import interrupt
@@ -46,28 +45,20 @@ class Ending:
     def __enter__(self) -> Ending:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         try:
-            return self._takes(error)
+            if isinstance(error, KeyboardInterrupt):
+                self.interrupted = True
+                interrupt.heard()
+                self.store.add_event(f"{self.what}{INTERRUPTED}{self.goes_on}` goes on with it")
+            elif isinstance(error, NotPutBackError):
+                self.left = error
+                self.store.add_event(str(error))
+            elif isinstance(error, AgentError):
+                raise AgentError(error.what, f"Every trial before is kept: {self.kept}") from error
+            return self.interrupted or self.left is not None
         finally:
             self.store.ended(self.complete)
-
-    def _takes(self, error: BaseException | None) -> bool:
-        if isinstance(error, KeyboardInterrupt):
-            self.interrupted = True
-            interrupt.heard()
-            self.store.add_event(f"{self.what}{INTERRUPTED}{self.goes_on}` goes on with it")
-        elif isinstance(error, NotPutBackError):
-            self.left = error
-            self.store.add_event(str(error))
-        elif isinstance(error, AgentError):
-            raise AgentError(error.what, f"Every trial before is kept: {self.kept}") from error
-        return self.interrupted or self.left is not None
 
 
 @dataclass(frozen=True)

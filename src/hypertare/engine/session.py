@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from hypertare.base import loading
@@ -72,6 +73,10 @@ class Session:
     observer: Observer
     run_options: RunOptions
 
+    @cached_property
+    def recorder(self) -> TrialRecorder:
+        return TrialRecorder(self.prepared.file, self.store, self.observer)
+
     def model_walks(self) -> None:
         """Runs the workloads once under the model of page walks, which virtual time leaves out."""
         file, study = self.prepared.file, self.prepared.study
@@ -118,12 +123,10 @@ class Session:
 
     def run_cells(self) -> bool:
         """Carries the design out; whether every cell came to its end."""
-        prepared = self.prepared
-        if prepared.search is not None and prepared.search.settings.only:
+        search = self.prepared.search
+        if search is not None and search.settings.only:
             return True
-        return self._runner.run_cells(
-            prepared, self.on, self.run_options, self.store, self.observer
-        )
+        return self._runner.run_cells(self)
 
     def run_searches(self) -> None:
         """Searches loss-free rates, one platform after the other, the settings of each side by side."""
@@ -145,8 +148,8 @@ class Session:
         self, workload: str, platform: str, *, first: int | None = None
     ) -> Iterator[TrialRunner]:
         """A trial runner on the study's machine, for whoever decides as answers come what to ask next."""
-        recorder = TrialRecorder(self.prepared.file, self.store, self.observer)
-        asking = Asking(workload, platform, recorder, self.on, self.prepared.design.seed)
+        seed = self.prepared.design.seed
+        asking = Asking(workload, platform, self.recorder, self.on, seed)
         with (
             self._runner.backend(asking, self.run_options) as backend,
             TrialRunner(backend, first=first) as made,

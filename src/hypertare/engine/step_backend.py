@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from hypertare.base.level import Cell
+from hypertare.base.level import Cell, key
 from hypertare.design.asks import Ask
 from hypertare.design.design import MAX_GUESTS, Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.engine.benches import Benches, Machine
+from hypertare.engine.benches import Benches
 from hypertare.engine.trial_runner import Asking, levels_of
 from hypertare.machines.batch import TrialSlot
+from hypertare.machines.steps import HostAgent
 from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
@@ -27,7 +28,7 @@ class StepBackend:
     retakes = False
 
     def __init__(
-        self, asking: Asking, machine: Machine, clock: Callable[[], float] = time.monotonic
+        self, asking: Asking, machine: HostAgent, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.asking = asking
         self.benches = Benches(machine, asking.recorder, asking.on, clock)
@@ -62,7 +63,8 @@ class StepBackend:
         answers: dict[int, FinishedTrial] = {}
         with self.benches.others.block(block):
             for hard, places in self._grouped(asks, block):
-                wanted = _distinct(_guest_only(levels_of(asks[place])) for place in places)
+                own = [_guest_only(levels_of(asks[place])) for place in places]
+                wanted = list({key(one): one for one in own}.values())
                 for place in places:
                     error = self._stand(hard, wanted)
                     answers[place] = self._trial(asks[place], block, kind, error)
@@ -71,27 +73,26 @@ class StepBackend:
 
     def _grouped(self, asks: Sequence[Ask], block: int) -> list[tuple[Cell, list[int]]]:
         """Places of the asks by the bench that they need, in random order but for the bench that is up."""
-        groups: list[tuple[Cell, list[Cell], list[int]]] = []
+        groups: list[tuple[Cell, dict[object, Cell], list[int]]] = []
         for place in self.asking.shuffled(len(asks), block):
             hard, own = _hard(levels_of(asks[place])), _guest_only(levels_of(asks[place]))
             for known, owns, places in groups:
-                if _same(known, hard) and (_among(own, owns) or len(owns) < MAX_GUESTS):
-                    if not _among(own, owns):
-                        owns.append(own)
+                if key(known) == key(hard) and (key(own) in owns or len(owns) < MAX_GUESTS):
+                    owns[key(own)] = own
                     places.append(place)
                     break
             else:
-                groups.append((hard, [own], [place]))
-        groups.sort(key=lambda group: not self._stands(group[0], group[1]))
+                groups.append((hard, {key(own): own}, [place]))
+        groups.sort(key=lambda group: not self._stands(group[0], group[1].values()))
         return [(hard, places) for hard, _, places in groups]
 
     # --- the bench
 
-    def _stands(self, hard: Cell, wanted: Sequence[Cell]) -> bool:
-        if self.benches.plot is None or not _same(self.benches.plot.levels, hard):
+    def _stands(self, hard: Cell, wanted: Iterable[Cell]) -> bool:
+        if self.benches.plot is None or key(self.benches.plot.levels) != key(hard):
             return False
-        there = [variant.levels for variant in self._variants(self.benches.plot)]
-        return all(_among(own, there) for own in wanted)
+        there = [key(variant.levels) for variant in self._variants(self.benches.plot)]
+        return all(key(own) in there for own in wanted)
 
     def _variants(self, plot: WholePlot) -> list[Variant]:
         return [v for v in plot.variants if v.platform == self.asking.platform]
@@ -142,7 +143,7 @@ class StepBackend:
             place = TrialSlot(Variant(planned.platform), planned, levels)
             return self.asking.answer(self.benches.fail(place, str(error)), asked=asked)
         own = _guest_only(levels)
-        variant = next(v for v in self._variants(plot) if _same(v.levels, own))
+        variant = next(v for v in self._variants(plot) if key(v.levels) == key(own))
         ran = self.benches.run(TrialSlot(variant, planned, levels), plot)
         finished = self.asking.answer(ran, asked=asked)
         if self.benches.lost:
@@ -159,21 +160,3 @@ def _hard(levels: Cell) -> Cell:
     return {
         path: level for path, level in levels.items() if is_hard(path) and not is_own_setting(path)
     }
-
-
-def _same(one: Cell, other: Cell) -> bool:
-    return sorted((p, repr(v)) for p, v in one.items()) == sorted(
-        (p, repr(v)) for p, v in other.items()
-    )
-
-
-def _among(one: Cell, others: Iterable[Cell]) -> bool:
-    return any(_same(one, other) for other in others)
-
-
-def _distinct(cells: Iterable[Cell]) -> list[Cell]:
-    found: list[Cell] = []
-    for cell in cells:
-        if not _among(cell, found):
-            found.append(cell)
-    return found

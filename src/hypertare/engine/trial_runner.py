@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -104,15 +105,17 @@ class TrialRunner:
         self.clock = clock
         self._recalled_s = 0.0
         stored = self.asking.recorder.journal.trials() if first is None else []
-        self._kept = _blocks(trial for trial in stored if trial.planned.of_cell)
-        self.asking.numbers = self._first_numbers(first or 0)
-
-    def _first_numbers(self, first: int) -> Numbers:
-        """Blocks are counted anew: those that are recalled have their numbers already."""
-        kept = [trial.planned for trials in self._kept.values() for trial in trials]
-        numbers = Numbers.after(kept) if kept else Numbers(first, first, first)
-        numbers.block = first
-        return numbers
+        kept = [trial for trial in stored if trial.planned.of_cell]
+        self._kept: dict[int, list[FinishedTrial]] = defaultdict(list)
+        for trial in kept:
+            self._kept[trial.planned.block].append(trial)
+        start = first or 0
+        numbers = (
+            Numbers.after(one.planned for one in kept) if kept else Numbers(start, start, start)
+        )
+        # Blocks are counted anew: those that are recalled have their numbers already.
+        numbers.block = start
+        self.asking.numbers = numbers
 
     def __enter__(self) -> TrialRunner:
         return self
@@ -177,13 +180,6 @@ class TrialRunner:
             if not self.backend.retakes:
                 self.asking.numbers.block = number + 1
         return None
-
-
-def _blocks(trials: Iterable[FinishedTrial]) -> dict[int, list[FinishedTrial]]:
-    found: dict[int, list[FinishedTrial]] = {}
-    for trial in trials:
-        found.setdefault(trial.planned.block, []).append(trial)
-    return found
 
 
 def _matched(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.base.arch import ARCH
@@ -18,7 +19,6 @@ from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.prepare import Prepared, kernels, programs_of
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
-from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.engine.waves import Waves
 from hypertare.machine_kinds.emulated import EMULATED as KIND
@@ -31,9 +31,11 @@ from hypertare.machines.image import programs as real
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.emulator import Emulator
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
 from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.emulated import Emulated as Settings
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 _STAND_IN = (
     "hypertare's own emulator cannot be had here (why: hypertare image build emulator), so this was made "
@@ -101,19 +103,9 @@ class Emulated(Runner):
             return []
         return [_STAND_IN]
 
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
-        with _machine(on, run_options) as machine:
-            waves = Waves(
-                prepared.file, prepared.study, prepared.design, machine, store, observer, on
-            )
-            return waves.run()
+    def run_cells(self, session: Session) -> bool:
+        with _machine(session.on, session.run_options) as machine:
+            return Waves(session, machine).run()
 
     @contextmanager
     def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:

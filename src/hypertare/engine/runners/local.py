@@ -21,7 +21,6 @@ from hypertare.engine.prepare import Prepared, kernels
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
@@ -35,12 +34,11 @@ from hypertare.machines.local import LocalMachine
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
 from hypertare.study import Study
 from hypertare.study.given import PEER, GivenMachine
 
 if TYPE_CHECKING:
-    from hypertare.design.planner.machine_resources import Startable
+    from hypertare.engine.session import Session
     from hypertare.machines.image.build import Image
 
 _BOOT_S = 180.0
@@ -84,7 +82,11 @@ class Local(Runner):
             image = engine.find(study.sut.engine, study.sut.image, notify)
         own = _own_variables(notify)
         variables = own if image is None else image.environment
-        daemon = _daemon(notify) if study.speaks_ospf else None
+        daemon = None
+        if study.speaks_ospf:
+            from hypertare.machines.image import bird
+
+            daemon = bird.build(notify)
         on = MachineResources(
             prepared.cpus,
             accelerator,
@@ -107,19 +109,9 @@ class Local(Runner):
     def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         return environment.machine_state()
 
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
-        with _machine(run_options, prepared.study, on) as machine:
-            campaign = Campaign(
-                prepared.file, prepared.study, prepared.design, machine, store, observer, on
-            )
-            return campaign.run()
+    def run_cells(self, session: Session) -> bool:
+        with _machine(session.run_options, session.prepared.study, session.on) as machine:
+            return Campaign(session, machine).run()
 
     @contextmanager
     def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
@@ -234,12 +226,6 @@ def _machine(run_options: RunOptions, study: Study, on: MachineResources) -> Loc
     return LocalMachine(
         paths.agent_binary(), SettingsLease(run_options.allow), image, study.sut.network
     )
-
-
-def _daemon(notify: Callable[[str], None]) -> Startable:
-    from hypertare.machines.image import bird
-
-    return bird.build(notify)
 
 
 def _accelerator(study: Study, image: Image, notify: Callable[[str], None]) -> Accelerator:

@@ -16,7 +16,6 @@ from hypertare.engine.prepare import Prepared, check_fits, kernels
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds import remote
 from hypertare.machines import environment
@@ -26,10 +25,10 @@ from hypertare.machines.reach import Sent
 from hypertare.machines.remote import RemoteHost, RemoteMachine, reached
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
 from hypertare.study import Study
 
 if TYPE_CHECKING:
+    from hypertare.engine.session import Session
     from hypertare.machines.image.build import Image
 
 _BUSY = 0.5
@@ -94,28 +93,11 @@ class Remote(Runner):
         ]
         return [*busy, *_unlike(hosts)]
 
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
+    def run_cells(self, session: Session) -> bool:
         with ExitStack() as stack:
-            hosts = map(_host, on.hosts)
+            hosts = map(_host, session.on.hosts)
             machine, *further = [stack.enter_context(RemoteMachine(host)) for host in hosts]
-            campaign = Campaign(
-                prepared.file,
-                prepared.study,
-                prepared.design,
-                machine,
-                store,
-                observer,
-                on,
-                further=further,
-            )
-            return campaign.run()
+            return Campaign(session, machine, further).run()
 
     @contextmanager
     def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
