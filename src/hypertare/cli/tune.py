@@ -290,7 +290,7 @@ def _of_command(
     from hypertare.base.host_files import Host
     from hypertare.machines.host import vhost
     from hypertare.platforms.registry import BASELINE
-    from hypertare.tune.of_command import knobs
+    from hypertare.tune.of_command import knobs_of_command
 
     platform = str(_OF_COMMAND["platform"])
     file = study_file(
@@ -306,7 +306,7 @@ def _of_command(
         value=value,
         peer=peer,
     )
-    offered = knobs(
+    offered = knobs_of_command(
         has_peer=peer is not None, has_vhost=vhost.can_be_used(Host()), huge_pages=huge_pages
     )
     file.raw["tune"] = {**_OF_COMMAND, "knobs": offered}

@@ -25,7 +25,7 @@ moves no comparison.
 """
 
 
-def replicates(study: Study) -> int:
+def capacity_replicates(study: Study) -> int:
     """Returns the number of trials that each capacity is measured by."""
     return 1 if study.clock_kind.repeats else _TRIALS
 
@@ -45,7 +45,7 @@ class Need:
         return Ask(levels, self.cell(variant), replicate)
 
 
-def needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
+def capacity_needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
     """The capacities that must be known before anything else is planned."""
     found = []
     for workload in study.workloads:
@@ -56,7 +56,7 @@ def needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
     return found
 
 
-def measured(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:
+def measured_capacity(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:
     """The capacity, none while a platform has no trial of it yet.
 
     Raises:

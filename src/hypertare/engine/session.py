@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypertare.base import loading
 from hypertare.design.planner import MachineResources
-from hypertare.engine import capacity
+from hypertare.engine.capacity import capacity_needs, capacity_replicates, measured_capacity
 from hypertare.engine.ending import Ended, Ending, sum_up
 from hypertare.engine.new_run import create
 from hypertare.engine.numbers import first_beside_cells
@@ -102,23 +102,23 @@ class Session:
         All plans from now on use them.
         """
         study = self.prepared.study
-        wanted = capacity.needs(self.prepared.file, study, self.prepared.design)
+        wanted = capacity_needs(self.prepared.file, study, self.prepared.design)
         known = list(self.store.trials())
-        missing = [need for need in wanted if capacity.measured(need, known) is None]
+        missing = [need for need in wanted if measured_capacity(need, known) is None]
         kinds = {(need.workload, v.platform): None for need in missing for v in need.plot.variants}
         for workload, platform in kinds:
             blocks = [
                 [need.ask(variant, replicate)]
                 for need in missing
                 for variant in need.plot.variants
-                for replicate in range(capacity.replicates(study))
+                for replicate in range(capacity_replicates(study))
                 if (need.workload, variant.platform) == (workload, platform)
             ]
             first = first_beside_cells("capacity", self.store.next_trial_id)
             with self.trial_runner(workload, platform, first=first) as lab:
                 lab.blocks(blocks, "capacity")
         known = list(self.store.trials())
-        found = (capacity.measured(need, known) for need in wanted)
+        found = (measured_capacity(need, known) for need in wanted)
         self.on = replace(self.on, capacities=tuple(one for one in found if one is not None))
 
     def run_cells(self) -> bool:

@@ -26,7 +26,7 @@ from hypertare.base import paths
 from hypertare.base.digests import digest_of
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.level import Cell, key
-from hypertare.engine import walk_root
+from hypertare.engine.walk_root import make_root
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.machines.image.programs import Choice, Programs
@@ -198,7 +198,7 @@ class Stage:
     def _walk(self, need: Need, programs: Programs | None) -> WalkSummary:
         with tempfile.TemporaryFile() as output, _ready(need, programs, output) as (argv, place):
             result = run.walk(
-                argv, self.processors, self.settings.options, self._still_wanted, place
+                argv, list(self.processors), self.settings.options, self._still_wanted, place
             )
             if result.status or result.lost:
                 raise _failed(need, result, output)
@@ -240,7 +240,7 @@ def _ready(
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="hypertare-programs-"))
     try:
-        walk_root.make(folder, programs.members())
+        make_root(folder, programs.members())
         place = run.CommandEnvironment(folder, real.WORK, _ENVIRONMENT, output)
         _prepare(need, place)
         yield list(need.argv), place

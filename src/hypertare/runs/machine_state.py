@@ -20,7 +20,7 @@ class MachineState(Closed):
     architecture: str = Field(description="for example `x86_64`")
     distribution: str = Field(description="its distribution")
     walks: tuple[str, ...] = Field(
-        (),
+        default=(),
         description="processors whose page walks take its time, as `emulated.walks`; none: they "
         "take none",
     )

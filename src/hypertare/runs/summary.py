@@ -40,44 +40,44 @@ class Estimate(Closed):
     )
     platform: str = Field(description="`native`, `container`, `guest`, `driver`, `xen`")
     guest: int | None = Field(
-        None, description="of one guest of several: its number from 1; null: of all"
+        default=None, description="of one guest of several: its number from 1; null: of all"
     )
     baseline: str | None = Field(
-        None,
+        default=None,
         description="compared with this platform; null for the baseline itself, and where no "
         "block has both",
     )
     n: int = Field(description="counted trials")
     estimate: float = Field(description="mean over trials, in `unit`")
     low: float | None = Field(
-        None,
+        default=None,
         description="lower end of its interval; null where the trials have no spread, or are too "
         "few",
     )
     high: High = None
     geometric: float | None = Field(
-        None,
+        default=None,
         description="geometric mean over trials, which reports show where a change is a ratio: of "
         "the same blocks, the baseline's times the change; null where no ratio is made",
     )
     geometric_low: Low = None
     geometric_high: High = None
-    confidence: float = Field(0.95, description="of all intervals of this estimate")
+    confidence: float = Field(default=0.95, description="of all intervals of this estimate")
     exact: bool = Field(
-        False,
+        default=False,
         description="in virtual time, every trial gave the same: the ends of the interval are the "
         "estimate",
     )
-    blocks: int | None = Field(None, description="blocks that the cost rests on")
+    blocks: int | None = Field(default=None, description="blocks that the cost rests on")
     cost: float | None = Field(
-        None,
+        default=None,
         description="1 - platform/baseline where higher is better, platform/baseline - 1 where "
         "lower is; positive is always a loss",
     )
     cost_low: Low = None
     cost_high: High = None
     difference: float | None = Field(
-        None,
+        default=None,
         description="platform - baseline in `unit`: what is added, as of CPU time a gigabyte "
         "where the peer's is on both sides. The verdict rests on it where a value of zero or "
         "below forbids a `cost`",
@@ -86,24 +86,24 @@ class Estimate(Closed):
     difference_high: High = None
     cost_confidence: CostConfidence = None
     verdict: Verdict | None = Field(
-        None,
+        default=None,
         description="`costs`, `gains`, `no difference shown`, or `undecided` where a large one "
         "may have been missed; null for the baseline and where nothing was compared",
     )
     reason: Reason | None = Field(
-        None,
+        default=None,
         description="why no difference is shown: `chance`, the interval holds 0; `size`, below "
         "`threshold`; `floor`, the baseline differed as much from itself. Why it is undecided: "
         "`few`, too few trials for an interval; `wide`, the interval holds 0 and more than 25 %",
     )
     of_alone: float | None = Field(
-        None,
+        default=None,
         description="goodput of one of several guests over that of one alone in the same setting",
     )
     of_alone_low: Low = None
     of_alone_high: High = None
     doubt: str | None = Field(
-        None,
+        default=None,
         description="why it decides no claim: streams of several guests that hardly ran at once, "
         "other programs that were busier beside one side, or a gain of a platform whose offloads "
         "are not native's, which then has no `verdict`",
@@ -127,17 +127,17 @@ class LevelChange(Closed):
     better: Better = Field(description="the direction that a user wants")
     settings: int = Field(description="settings of the other factors that it is the mean of")
     blocks: int = Field(description="blocks that it rests on, of all settings")
-    confidence: float = Field(0.95, description="of all its intervals")
-    exact: bool = Field(False, description="in virtual time, nothing varied")
+    confidence: float = Field(default=0.95, description="of all its intervals")
+    exact: bool = Field(default=False, description="in virtual time, nothing varied")
     cost: float | None = Field(
-        None,
+        default=None,
         description="what is lost at `level`, as a share of the response at `against`; positive "
         "is always a loss",
     )
     cost_low: Low = None
     cost_high: High = None
     difference: float | None = Field(
-        None,
+        default=None,
         description="`level` - `against` in `unit`, in place of `cost` where a value of zero or "
         "below forbids a ratio",
     )
@@ -145,17 +145,18 @@ class LevelChange(Closed):
     difference_high: High = None
     cost_confidence: CostConfidence = None
     verdict: Verdict | None = Field(
-        None, description="as of an estimate; all changes of a run are one family of comparisons"
+        default=None,
+        description="as of an estimate; all changes of a run are one family of comparisons",
     )
-    reason: Reason | None = Field(None, description="as of an estimate")
+    reason: Reason | None = Field(default=None, description="as of an estimate")
     cost_change: float | None = Field(
-        None,
+        default=None,
         description="how much larger the platform's cost against the baseline is at `level`, as a "
         "difference of shares; null for the baseline",
     )
     cost_change_low: Low = None
     cost_change_high: High = None
-    doubt: str | None = Field(None, description="why it says nothing")
+    doubt: str | None = Field(default=None, description="why it says nothing")
 
 
 class Effect(Closed):
@@ -168,25 +169,28 @@ class Effect(Closed):
     share_low: float = Field(description="lower end of its interval")
     share_high: float = Field(description="upper end of its interval")
     total: float | None = Field(
-        None, description="with all interactions that the factor is in; null for an interaction"
+        default=None,
+        description="with all interactions that the factor is in; null for an interaction",
     )
     total_low: Low = None
     total_high: High = None
-    p: float | None = Field(None, description="of the F test; null where nothing varied")
+    p: float | None = Field(default=None, description="of the F test; null where nothing varied")
     adjusted: float | None = Field(
-        None, description="the same by Holm's method, among all of the run"
+        default=None, description="the same by Holm's method, among all of the run"
     )
     level: Level | None = Field(
-        None,
+        default=None,
         description="the best level, by the means over all other factors; null for an interaction",
     )
-    against: Level | None = Field(None, description="the worst level")
-    ratio: float | None = Field(None, description="best over worst, on a log scale")
+    against: Level | None = Field(default=None, description="the worst level")
+    ratio: float | None = Field(default=None, description="best over worst, on a log scale")
     ratio_low: float | None = Field(
-        None, description="lower end of its interval, which knows that the two were chosen"
+        default=None, description="lower end of its interval, which knows that the two were chosen"
     )
     ratio_high: High = None
-    difference: float | None = Field(None, description="best - worst in `unit`, on a linear scale")
+    difference: float | None = Field(
+        default=None, description="best - worst in `unit`, on a linear scale"
+    )
     difference_low: Low = None
     difference_high: High = None
 
@@ -228,27 +232,34 @@ class Effects(Closed):
     )
     trials: int = Field(description="trials that it rests on")
     boots: int = Field(description="boots that it rests on")
-    confidence: float = Field(0.95, description="of all its intervals")
-    exact: bool = Field(False, description="in virtual time, nothing varied but by the factors")
-    balanced: bool = Field(
-        True, description="every cell has as many trials; else means are those of least squares"
+    confidence: float = Field(default=0.95, description="of all its intervals")
+    exact: bool = Field(
+        default=False, description="in virtual time, nothing varied but by the factors"
     )
-    effects: tuple[Effect, ...] = Field((), description="the parts, the largest share first")
+    balanced: bool = Field(
+        default=True,
+        description="every cell has as many trials; else means are those of least squares",
+    )
+    effects: tuple[Effect, ...] = Field(
+        default=(), description="the parts, the largest share first"
+    )
     leads: tuple[Lead, ...] = Field(
-        (), description="which of two factors has the larger total, for each two"
+        default=(), description="which of two factors has the larger total, for each two"
     )
     rest: float | None = Field(
-        None, description="all parts that are not in `effects`; null where there are none"
+        default=None, description="all parts that are not in `effects`; null where there are none"
     )
     rest_low: Low = None
     rest_high: High = None
-    noise: float | None = Field(None, description="what noise is of the variance of a trial")
-    left_out: tuple[dict[str, Level], ...] = Field(
-        (), description="cells without a good trial, or levels of which no cell has one"
+    noise: float | None = Field(
+        default=None, description="what noise is of the variance of a trial"
     )
-    doubt: str | None = Field(None, description="why it decides nothing, as of an estimate")
+    left_out: tuple[dict[str, Level], ...] = Field(
+        default=(), description="cells without a good trial, or levels of which no cell has one"
+    )
+    doubt: str | None = Field(default=None, description="why it decides nothing, as of an estimate")
     reason: str | None = Field(
-        None, description="why there are no effects: no replicates, too few good cells"
+        default=None, description="why there are no effects: no replicates, too few good cells"
     )
 
 
@@ -262,12 +273,13 @@ class NoiseFloor(Closed):
     cost_low: float = Field(description="lower bound of what the baseline cost against itself")
     cost_high: float = Field(description="upper bound of it")
     pairs: Literal["same block", "successive blocks"] = Field(
-        "successive blocks",
+        default="successive blocks",
         description="`same block` where blocks hold two trials of the baseline, else `successive "
         "blocks`",
     )
     spread: float = Field(
-        0.0, description="how much the baseline differed from one block to the next, as a share"
+        default=0.0,
+        description="how much the baseline differed from one block to the next, as a share",
     )
 
 
@@ -278,7 +290,7 @@ class FailedTrial(Closed):
     platform: str = Field(description="where it ran")
     cell: dict[str, Level] = Field(description="level by factor")
     reason: str = Field(description="why it failed")
-    console: tuple[str, ...] = Field((), description="the last lines of its node's console")
+    console: tuple[str, ...] = Field(default=(), description="the last lines of its node's console")
 
 
 class JudgedClaim(Closed):
@@ -327,7 +339,7 @@ class Placement(Closed):
 
     cpus: int = Field(description="how many virtual CPUs")
     on: tuple[int, ...] = Field(
-        (), description="the machine's CPUs that they may run on; empty: any"
+        default=(), description="the machine's CPUs that they may run on; empty: any"
     )
 
 
@@ -340,52 +352,53 @@ class PlatformState(Closed):
     cpus: int = Field(description="CPUs that it sees")
     memory: int = Field(description="bytes of memory that it sees")
     accelerator: str | None = Field(
-        None, description="what its VMM reports to be using; guests only"
+        default=None, description="what its VMM reports to be using; guests only"
     )
-    vmm: str | None = Field(None, description="its VMM and version; guests only")
+    vmm: str | None = Field(default=None, description="its VMM and version; guests only")
     processor: str | None = Field(
-        None, description="its processor; of a machine that was given, others have the run's"
+        default=None,
+        description="its processor; of a machine that was given, others have the run's",
     )
     paging: str | None = Field(
-        None,
+        default=None,
         description="page tables that KVM gave it: `nested` or `shadow`; guests under KVM only",
     )
     pages: str | None = Field(
-        None,
+        default=None,
         description="pages of its memory after its boot: `4K`, `2M` or `thp` (some are huge); "
         "guests only",
     )
     datapath: str | None = Field(
-        None,
+        default=None,
         description="what moves its packets: `qemu`, `vhost`, `vhost-user` or `sidecore`; guests "
         "with a virtio-net only",
     )
     datapath_cpus: tuple[int, ...] = Field(
-        (),
+        default=(),
         description="CPUs of the machine that what moves its packets may use, where that is bound",
     )
     joined: str | None = Field(
-        None,
+        default=None,
         description="`bridge` or `route`: how the driver domain joins it to its link; guests of "
         "Xen only",
     )
     scheduler: str | None = Field(
-        None, description="the hypervisor's: `credit` or `credit2`; guests of Xen only"
+        default=None, description="the hypervisor's: `credit` or `credit2`; guests of Xen only"
     )
     tsc: str | None = Field(
-        None,
+        default=None,
         description="how it reads the time-stamp counter, as Xen says: `native`, `emulate` or "
         "`default`; guests of Xen only",
     )
     placed: Placement | None = Field(
-        None,
+        default=None,
         description="its virtual CPUs, as Xen or the machine has it; guests of Xen and those that "
         "are bound",
     )
-    driver: Placement | None = Field(None, description="the same of the driver domain")
+    driver: Placement | None = Field(default=None, description="the same of the driver domain")
     clocksource: str = Field(description="its kernel's clock source")
     interfaces: dict[str, dict[str, Level | None]] = Field(
-        {},
+        default={},
         description="by interface: `driver`, `mtu`, `rx_queues`, `tx_queues`, and each offload as "
         "true or false",
     )
@@ -440,7 +453,7 @@ class Bill(Closed):
     n: int = Field(description="boots")
     cost: Amount | None = Field(description="what the platform adds to the baseline's, or has")
     items: tuple[BillItem, ...] = Field(description="what that is made of")
-    rest: str = Field("unexplained", description="the study's name of what the items leave")
+    rest: str = Field(default="unexplained", description="the study's name of what the items leave")
     unexplained: Amount | None = Field(description="what the items leave")
 
 
@@ -466,22 +479,34 @@ class LossFreeRate(Closed):
         "see `reason`; `open`: interrupted, or still going on"
     )
     unit: str = Field(description="of all rates here")
-    lower: RateBound | None = Field(None, description="the highest rate that keeps the goal")
-    upper: RateBound | None = Field(None, description="the lowest rate above it that does not")
-    throughput: float | None = Field(
-        None, description="MLRsearch's conditional throughput: what arrived at `lower`"
+    lower: RateBound | None = Field(
+        default=None, description="the highest rate that keeps the goal"
     )
-    lowest: float | None = Field(None, description="lower end of the rates that were searched")
-    highest: float | None = Field(None, description="upper end of them")
-    sender: bool = Field(False, description="it ended because the sender could not send faster")
-    good_above: float | None = Field(None, description="a rate above `upper` that kept the goal")
+    upper: RateBound | None = Field(
+        default=None, description="the lowest rate above it that does not"
+    )
+    throughput: float | None = Field(
+        default=None, description="MLRsearch's conditional throughput: what arrived at `lower`"
+    )
+    lowest: float | None = Field(
+        default=None, description="lower end of the rates that were searched"
+    )
+    highest: float | None = Field(default=None, description="upper end of them")
+    sender: bool = Field(
+        default=False, description="it ended because the sender could not send faster"
+    )
+    good_above: float | None = Field(
+        default=None, description="a rate above `upper` that kept the goal"
+    )
     bad_below: int = Field(
-        0,
+        default=0,
         description="trials at or below `lower` that lost more than the goal. This or "
         "`good_above`: loss does not simply grow with the rate",
     )
-    trials: int = Field(0, description="trials of the setting's search, for all of its goals")
-    reason: str | None = Field(None, description="why it failed")
+    trials: int = Field(
+        default=0, description="trials of the setting's search, for all of its goals"
+    )
+    reason: str | None = Field(default=None, description="why it failed")
 
 
 class Curve(Closed):
@@ -502,7 +527,7 @@ class Curve(Closed):
     last_at: Level = Field(description="the highest rate that was offered")
     last: float = Field(description="goodput at it")
     doubt: str | None = Field(
-        None, description="of the highest rate that was not offered: how much of it was"
+        default=None, description="of the highest rate that was not offered: how much of it was"
     )
 
 
@@ -514,10 +539,10 @@ class Prediction(Closed):
     measured: float = Field(description="the geometric mean over trials")
     error: float = Field(description="predicted / measured - 1")
     error_low: float | None = Field(
-        None, description="lower end of its interval, of the confidence of the estimates"
+        default=None, description="lower end of its interval, of the confidence of the estimates"
     )
     error_high: High = None
-    doubt: str | None = Field(None, description="why it decides nothing, as of an estimate")
+    doubt: str | None = Field(default=None, description="why it decides nothing, as of an estimate")
 
 
 class Predictability(Closed):
@@ -536,14 +561,14 @@ class Predictability(Closed):
     unit: str = Field(description="of `predicted` and `measured`")
     fitted: tuple[int, ...] = Field(description="numbers of guests that the law was fitted to")
     predictions: tuple[Prediction, ...] = Field(
-        (), description="one for each number that the fit has not seen"
+        default=(), description="one for each number that the fit has not seen"
     )
     most: float = Field(description="the largest error that is still predictable")
     verdict: PredictabilityVerdict = Field(
         description="`predictable`: every error lies within ±`most` with its whole interval; `not "
         "predictable`: one lies outside with all of it; else `undecided`"
     )
-    reason: str | None = Field(None, description="why nothing could be predicted")
+    reason: str | None = Field(default=None, description="why nothing could be predicted")
 
 
 class Total(Closed):
@@ -558,7 +583,7 @@ class Total(Closed):
     walk_time: float = Field(description="`walk_cycles` in virtual time")
     total: float = Field(description="their sum")
     ratio: float | None = Field(
-        None,
+        default=None,
         description="`total` over the baseline's, from trials of the same block; null for the "
         "baseline",
     )
@@ -569,7 +594,7 @@ class Total(Closed):
     )
     guest_pages: Literal["4K", "2M"] = Field(description="`4K` or `2M`")
     host_pages: Literal["4K", "2M"] | None = Field(
-        None, description="pages that back the guest; null natively"
+        default=None, description="pages that back the guest; null natively"
     )
     walks: int = Field(description="page walks")
     references: int = Field(
@@ -600,7 +625,8 @@ class Published(Closed):
     value_unit: str = Field(description="of both")
     published: float = Field(description="`value` over `baseline_value`")
     ratio: float | None = Field(
-        None, description="ours, platform over baseline; null where this run has no such cell"
+        default=None,
+        description="ours, platform over baseline; null where this run has no such cell",
     )
     ratio_low: Low = None
     ratio_high: High = None
@@ -647,34 +673,46 @@ class Summary(Closed):
     platforms: tuple[PlatformState, ...] = Field(description="what each platform turned out to be")
     estimates: tuple[Estimate, ...] = Field(description="what was found")
     guests: tuple[Estimate, ...] = Field(
-        (),
+        default=(),
         description="estimates of each guest, where several worked at once; compared with nothing",
     )
-    levels: tuple[LevelChange, ...] = Field((), description="what the levels of factors change")
+    levels: tuple[LevelChange, ...] = Field(
+        default=(), description="what the levels of factors change"
+    )
     fastest: tuple[LevelChange, ...] = Field(
-        (),
+        default=(),
         description="of several commands: every other one against the one whose mean is least "
         "natively, as of `levels`",
     )
-    effects: tuple[Effects, ...] = Field((), description="which factors matter most")
-    noise: tuple[NoiseFloor, ...] = Field((), description="the baseline against itself")
-    curves: tuple[Curve, ...] = Field((), description="what streams do as more is offered to them")
-    shifts: tuple[Shift, ...] = Field((), description="how much later round trips come")
-    bills: tuple[Bill, ...] = Field((), description="what a cost is made of")
+    effects: tuple[Effects, ...] = Field(default=(), description="which factors matter most")
+    noise: tuple[NoiseFloor, ...] = Field(default=(), description="the baseline against itself")
+    curves: tuple[Curve, ...] = Field(
+        default=(), description="what streams do as more is offered to them"
+    )
+    shifts: tuple[Shift, ...] = Field(default=(), description="how much later round trips come")
+    bills: tuple[Bill, ...] = Field(default=(), description="what a cost is made of")
     analyses: tuple[Analysed, ...] = Field(
-        (), description="what the study's further analyses found, `[jitter]` for example"
+        default=(), description="what the study's further analyses found, `[jitter]` for example"
     )
     predictability: tuple[Predictability, ...] = Field(
-        (), description="whether simple laws predict what more guests do"
+        default=(), description="whether simple laws predict what more guests do"
     )
-    loss_free: tuple[LossFreeRate, ...] = Field((), description="what the study's searches found")
-    totals: tuple[Total, ...] = Field((), description="elapsed times with modelled page walks")
-    published: tuple[Published, ...] = Field((), description="others' figures beside ours")
-    claims: tuple[JudgedClaim, ...] = Field((), description="the study's expectations, judged")
+    loss_free: tuple[LossFreeRate, ...] = Field(
+        default=(), description="what the study's searches found"
+    )
+    totals: tuple[Total, ...] = Field(
+        default=(), description="elapsed times with modelled page walks"
+    )
+    published: tuple[Published, ...] = Field(default=(), description="others' figures beside ours")
+    claims: tuple[JudgedClaim, ...] = Field(
+        default=(), description="the study's expectations, judged"
+    )
     failed: tuple[FailedTrial, ...] = Field(
-        (), description="trials that failed; they are in no estimate"
+        default=(), description="trials that failed; they are in no estimate"
     )
     disturbances: tuple[Disturbance, ...] = Field(
-        (), description="what took CPU time from the run, the greatest first"
+        default=(), description="what took CPU time from the run, the greatest first"
     )
-    warnings: tuple[str, ...] = Field((), description="what to know before believing the figures")
+    warnings: tuple[str, ...] = Field(
+        default=(), description="what to know before believing the figures"
+    )

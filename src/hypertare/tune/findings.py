@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hypertare import __version__
 from hypertare.base.response import Response
@@ -31,52 +31,41 @@ from hypertare.tune.known import KnownRun
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
 
-
-@dataclass(frozen=True)
-class Circumstances:
-    """The circumstances of a tuning: study, machine, platform, workload, budget and times."""
-
-    study: str
-    question: str
-    machine: MachineState
-    accelerator: str | None
-    seed: int
-    started: datetime
-    ended: datetime
-    platform: str
-    workload: str
-    budget: str
-    trials: int
+if TYPE_CHECKING:
+    from hypertare.tune.session import Prepared
 
 
 def document(
     outcome: Outcome,
-    space: Space,
-    aims: Aims,
-    where: Circumstances,
-    nic: str,
-    known: KnownRun | None = None,
+    prepared: Prepared,
+    machine: MachineState,
+    accelerator: str | None,
+    started: datetime,
+    ended: datetime,
+    trials: int,
 ) -> Tuning:
-    """What a tuning found, in ratios and commands.
-
-    Args:
-        outcome: what was found.
-        space: all that was to be tuned.
-        aims: what was wanted.
-        where: on what it was made.
-        nic: the model that the study gives the system under test.
-        known: what an earlier run had measured.
-    """
+    """What a tuning found on a machine in so many trials, in ratios and commands."""
+    study, space, aims = prepared.run.study, prepared.space, prepared.aims
     setting = _recommendation(outcome, space)
     return Tuning(
         hypertare=__version__,
+        study=study.name,
+        question=study.question,
+        machine=machine,
         clock=aims.clock,
-        **{field.name: getattr(where, field.name) for field in fields(where)},
+        accelerator=accelerator,
+        seed=prepared.run.design.seed,
+        started=started,
+        ended=ended,
+        platform=prepared.platform,
+        workload=prepared.workload,
+        budget=str(prepared.budget),
+        trials=trials,
         throughput=aims.throughput.name,
         cpu=aims.cpu.name if aims.cpu else None,
         goal=aims.goal,
         design=outcome.design.kind if outcome.design else None,
-        knobs=tuple(_knob(knob, outcome) for knob in (*space.knobs, *space.ladders)),
+        knobs=tuple(_knob(knob, outcome) for knob in space.every),
         effects=tuple(_effects(outcome, aims)),
         left_out=outcome.left_out,
         tried=tuple(_tried(outcome, aims)),
@@ -89,12 +78,12 @@ def document(
             setting,
             space.default,
             System(
-                find_platform(where.platform),
-                str(setting.get("sut.nic", nic)),
-                find_machine(where.machine.kind).is_virtual,
+                find_platform(prepared.platform),
+                str(setting.get("sut.nic", study.sut.nic)),
+                find_machine(machine.kind).is_virtual,
             ),
         ),
-        known=None if known is None else known_before(known),
+        known=known_before(prepared.known) if prepared.known else None,
         verdict=_verdict(outcome, aims, setting),
         warnings=tuple(outcome.warnings),
     )
@@ -151,20 +140,17 @@ def _effects(outcome: Outcome, aims: Aims) -> list[EffectFound]:
 
 
 def _tried(outcome: Outcome, aims: Aims) -> list[Tried]:
-    found = []
-    for place, seen in enumerate(outcome.seen):
-        throughput, cpu = seen.mean
-        found.append(
-            Tried(
-                setting=seen.setting,
-                throughput=_change(throughput, aims.throughput),
-                cpu=_change(cpu, aims.cpu) if aims.cpu else None,
-                n=len(seen.gains),
-                front=place in outcome.front,
-                knee=place == outcome.knee,
-            )
+    return [
+        Tried(
+            setting=seen.setting,
+            throughput=_change(seen.mean[0], aims.throughput),
+            cpu=_change(seen.mean[1], aims.cpu) if aims.cpu else None,
+            n=len(seen.gains),
+            front=place in outcome.front,
+            knee=place == outcome.knee,
         )
-    return found
+        for place, seen in enumerate(outcome.seen)
+    ]
 
 
 def _looks(outcome: Outcome, aims: Aims) -> list[Look]:
@@ -200,15 +186,7 @@ def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | Non
         search_gain=None if confirmed.promised is None else math.expm1(confirmed.promised),
         by_block=tuple(map(math.expm1, confirmed.gains)),
         confirmed=confirmed.verdict == "gains",
-        changes=tuple(
-            _response(confirmed, response, aims)
-            for response in aims.responses
-            if all(
-                trial.values.get(response.name, 0.0) > 0
-                for duel in confirmed.duels
-                for trial in (duel.winner, duel.default)
-            )
-        ),
+        changes=tuple(_changes(confirmed, aims)),
     )
 
 
@@ -219,6 +197,16 @@ def _ends(interval: Interval, aims: Aims) -> tuple[float | None, float | None]:
     if interval.low is None or interval.high is None:
         return None, None
     return math.expm1(interval.low), math.expm1(interval.high)
+
+
+def _changes(confirmed: Confirmed, aims: Aims) -> list[Gain]:
+    """Of the responses that every trial of the confirmation has."""
+    trials = [trial for duel in confirmed.duels for trial in (duel.winner, duel.default)]
+    return [
+        _response(confirmed, response, aims)
+        for response in aims.responses
+        if all(trial.values.get(response.name, 0.0) > 0 for trial in trials)
+    ]
 
 
 def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Gain:
@@ -308,13 +296,11 @@ def _gain(confirmed: Confirmed, aims: Aims) -> str:
 
 def _price(confirmed: Confirmed, aims: Aims) -> str:
     """What the gain costs of the response that the goal is not about."""
-    others = [response for response in aims.responses if response not in aims.wanted]
+    wanted = [response.name for response in aims.wanted]
     costs = [
-        f"{word(response.name)} {percent(change.change)}"
-        for response in others
-        if all(duel.winner.values.get(response.name, 0.0) > 0 for duel in confirmed.duels)
-        and all(duel.default.values.get(response.name, 0.0) > 0 for duel in confirmed.duels)
-        and (change := _response(confirmed, response, aims)).verdict == "costs"
+        f"{word(change.response)} {percent(change.change)}"
+        for change in _changes(confirmed, aims)
+        if change.verdict == "costs" and change.response not in wanted
     ]
     return f" It costs: {', '.join(costs)}." if costs else ""
 

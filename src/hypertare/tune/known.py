@@ -154,10 +154,6 @@ class _Fit:
     workload: str
 
     @cached_property
-    def knobs(self) -> tuple[Knob, ...]:
-        return (*self.space.knobs, *self.space.ladders)
-
-    @cached_property
     def was(self) -> Study:
         return self.earlier.cell({})
 
@@ -174,7 +170,7 @@ class _Fit:
             InputError: it is not.
         """
         before, now = (dict(_leaves(one, self.workload)) for one in (self.was, self.study))
-        paths = {knob.path for knob in self.knobs} | self.varied | {*_BESIDE}
+        paths = {knob.path for knob in self.space.every} | self.varied | {*_BESIDE}
         unlike = [
             f"{path} was {_text(before.get(path))}, here {_text(now.get(path))}"
             for path in dict.fromkeys((*before, *now))
@@ -188,12 +184,12 @@ class _Fit:
 
     def setting(self, cell: Mapping[str, Level]) -> Setting | str:
         """The tuning's words for a cell, or why it has none."""
-        for path in self.varied - {knob.path for knob in self.knobs}:
+        for path in self.varied - {knob.path for knob in self.space.every}:
             was, here = self._before(path, cell), level_of(self.study, path)
             if path in cell and was != here:
                 return f"{factor_text(path)} {level_text(was)}, here {level_text(here)}"
         setting = dict(self.space.default)
-        for knob in self.knobs:
+        for knob in self.space.every:
             was = self._before(knob.path, cell)
             level = self._level(knob, was)
             if level is None:
@@ -220,7 +216,7 @@ class _Fit:
                 repr(resolved(self.file, knob.path, level)): level
                 for level in (*knob.levels, knob.default)
             }
-            for knob in self.knobs
+            for knob in self.space.every
         }
 
 

@@ -73,6 +73,12 @@ class Knob:
             return self.range.high - self.range.low + 1
         return len(self.levels)
 
+    def has(self, level: Level) -> bool:
+        """Whether it is a level of the knob, also where some were refused."""
+        if self.range is not None:
+            return isinstance(level, int) and self.range.low <= level <= self.range.high
+        return any(repr(one) == repr(level) for one in self.levels)
+
     def _apart(self, level: int) -> float:
         if not _is_number(self.default):
             return 0.0
@@ -93,8 +99,12 @@ class Space:
     fixed: Setting = field(default_factory=dict)
 
     @property
+    def every(self) -> tuple[Knob, ...]:
+        return (*self.knobs, *self.ladders)
+
+    @property
     def default(self) -> Setting:
-        return self.fixed | {knob.path: knob.default for knob in (*self.knobs, *self.ladders)}
+        return self.fixed | {knob.path: knob.default for knob in self.every}
 
     @property
     def size(self) -> int:
@@ -104,10 +114,6 @@ class Space:
 def overrides(setting: Mapping[str, Level]) -> Cell:
     """What has to be put into the study: knobs that are left alone are not."""
     return {path: level for path, level in setting.items() if level != LEFT}
-
-
-def key(setting: Mapping[str, Level]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((path, repr(level)) for path, level in setting.items()))
 
 
 def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -> Space:
@@ -223,10 +229,7 @@ def _guess(file: StudyFile, study: Study, knob: Knob, given: Level) -> Level:
         closest = nearest(file, knob, driver_weight(study.sut.guests))
         if closest is not None:
             return closest
-    elif knob.range is not None and isinstance(given, int):
-        if knob.range.low <= given <= knob.range.high:
-            return given
-    elif given in knob.levels:
+    elif given in knob.levels or (knob.range is not None and knob.has(given)):
         return given
     raise InputError(f"{where}: {given} is none of its levels.")
 
