@@ -22,8 +22,6 @@ _finishing: str | None = None
 """The name of the work that `finishing` protects, None outside of it."""
 _asked = False
 """Whether Ctrl-C came within `finishing`."""
-
-
 _keeps = False
 
 

@@ -67,15 +67,6 @@ class Benches:
         self._plans: dict[object, plan.Trial] = {}
 
     @property
-    def machine(self) -> HostAgent:
-        """The machine of the host that is in use."""
-        return self._site.machine
-
-    @property
-    def on(self) -> planner.MachineResources:
-        return self._site.on
-
-    @property
     def others(self) -> BackgroundLoad:
         return self._site.others
 
@@ -108,15 +99,15 @@ class Benches:
         study = file.cell(plot.levels)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
         self._plans.clear()
-        bench = planner.make_bench(study, plot, cells, self.on)
-        records = self.machine.make_bench(bench, planner.boot_limit_s(study))
+        bench = planner.make_bench(study, plot, cells, self._site.on)
+        records = self._site.machine.make_bench(bench, planner.boot_limit_s(study))
         self.recorder.bench(boot, records)
         ready = records[-1]
         assert isinstance(ready, BenchReady)
         if ready.error is not None:
             return NotMade(ready.error, ready.node, tuple(records))
         self.plot = plot
-        self.machine.stand_aside(_under_test(bench, plot))
+        self._site.machine.stand_aside(_under_test(bench, plot))
         return None
 
     def run(self, place: TrialSlot, plot: WholePlot, limit_s: float = math.inf) -> FinishedTrial:
@@ -146,7 +137,7 @@ class Benches:
             trial = trial.model_copy(update={"phases": tuple(shorter)})
         self.recorder.observer.begin(place.planned)
         began = self.clock()
-        records = self.machine.run(trial)
+        records = self._site.machine.run(trial)
         seconds = self.clock() - began
         self.recorder.pass_on(records)
         end = records[-1]
@@ -174,7 +165,7 @@ class Benches:
                 planned.workload,
                 place.variant,
                 plot,
-                self.on,
+                self._site.on,
                 warmup=warmup,
             )
         return self._plans[key].model_copy(update={"id": planned.id})
@@ -188,7 +179,7 @@ class Benches:
         self.others.flush()
         if self.plot is not None:
             self.plot, self.lost = None, False
-            self.recorder.pass_on(self.machine.teardown())
+            self.recorder.pass_on(self._site.machine.teardown())
 
 
 def _under_test(bench: plan.Bench, plot: WholePlot) -> frozenset[int]:

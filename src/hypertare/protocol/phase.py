@@ -35,7 +35,9 @@ class Phase:
         phase = cls({}, {})
         for record in records:
             if isinstance(record, KnobOutcome):
-                phase._note_weight(record)
+                knob, done = record.knob, record.action == "applied" and not record.error
+                if isinstance(knob, SchedulerWeight) and done:
+                    phase.weights[knob.guest or record.node] = float(knob.weight)
             elif getattr(record, "phase", None) != PHASE:
                 continue
             elif isinstance(record, TaskResult):
@@ -45,11 +47,6 @@ class Phase:
             elif isinstance(record, Interval):
                 phase.intervals.setdefault(record.task, []).append(record)
         return phase
-
-    def _note_weight(self, outcome: KnobOutcome) -> None:
-        knob = outcome.knob
-        if isinstance(knob, SchedulerWeight) and outcome.action == "applied" and not outcome.error:
-            self.weights[knob.guest or outcome.node] = float(knob.weight)
 
     @property
     def guests(self) -> tuple[int, ...]:

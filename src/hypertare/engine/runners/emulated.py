@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +90,9 @@ class Emulated(Runner):
             kind="emulated",
             hostname="emulated",
             cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}{_of_ours(on)}",
-            walks=tuple(_walks(prepared)),
+            walks=tuple(dict.fromkeys(cell.walks for cell in _cells(prepared)))
+            if prepared.walks
+            else (),
             cpus=study.sut.cpus,
             memory=pc.memory(study, on.programs),
             kernel=getattr(image, "kernel_release", "unknown"),
@@ -114,10 +116,9 @@ class Emulated(Runner):
 
 
 def _machine(on: MachineResources, run_options: RunOptions) -> EmulatedMachine:
-    images = dict(on.images)
     return EmulatedMachine(
         paths.agent_binary(),
-        images,
+        dict(on.images),
         executor=run_options.executor or Threads(run_options.jobs or 1),
         fresh=run_options.fresh,
         emulator=on.emulator,
@@ -144,13 +145,6 @@ def _emulator(prepared: Prepared, notify: Callable[[str], None]) -> Emulator | N
         raise MachineError(
             f"In virtual time {what} need hypertare's own emulator. {error.what}", error.do
         ) from error
-
-
-def _walks(prepared: Prepared) -> Sequence[str]:
-    """The levels of `emulated.walks`, if page walks take time with any of them."""
-    if not prepared.walks:
-        return ()
-    return list(dict.fromkeys(cell.walks for cell in _cells(prepared)))
 
 
 def _cells(prepared: Prepared) -> list[Settings]:

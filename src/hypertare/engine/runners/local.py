@@ -201,14 +201,13 @@ _LIMITS: dict[plan.LimitedResource, int] = {
 
 def _likeness() -> Likeness:
     """Returns this host's name and this process's limits, for guests to have the same."""
-
-    def limit(name: plan.LimitedResource, number: int) -> plan.ResourceLimit:
+    limits = []
+    for name, number in _LIMITS.items():
         soft, hard = (
             None if end == resource.RLIM_INFINITY else end for end in resource.getrlimit(number)
         )
-        return plan.ResourceLimit(resource=name, soft=soft, hard=hard)
-
-    return Likeness(socket.gethostname() or None, tuple(limit(*one) for one in _LIMITS.items()))
+        limits.append(plan.ResourceLimit(resource=name, soft=soft, hard=hard))
+    return Likeness(socket.gethostname() or None, tuple(limits))
 
 
 def _own_variables(notify: Callable[[str], None]) -> dict[str, str]:

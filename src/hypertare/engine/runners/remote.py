@@ -164,12 +164,8 @@ def _images(study: Study, notify: Callable[[str], None]) -> dict[tuple[str, str]
     }
 
 
-def _asked_accelerators(study: Study) -> tuple[object, ...]:
-    return study.levels("sut.accelerator")
-
-
 def _may_have_kvm(study: Study) -> bool:
-    return set(_asked_accelerators(study)) != {"tcg"}
+    return set(study.levels("sut.accelerator")) != {"tcg"}
 
 
 def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
@@ -179,7 +175,7 @@ def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
         MachineError: the study needs KVM, which the host lacks.
     """
     why = host.why_not("kvm") if _may_have_kvm(study) else "it was not asked for"
-    if why is not None and "kvm" in _asked_accelerators(study):
+    if why is not None and "kvm" in study.levels("sut.accelerator"):
         raise MachineError(
             f'{host.described}: sut.accelerator = "kvm" needs KVM, which cannot be used there: {why}',
             "Take tcg, or another host.",
@@ -199,8 +195,7 @@ def _check_abilities(study: Study, host: RemoteHost) -> None:
     needed = {"qemu": f"Install QEMU there (Debian, root: apt-get install {ARCH.qemu_package})"}
     if study.needs_network:
         needed["tun"] = "As root there: modprobe tun"
-    datapaths = study.levels("sut.datapath")
-    if "vhost" in datapaths:
+    if "vhost" in study.levels("sut.datapath"):
         needed["vhost"] = "As root there: modprobe vhost_net, or adduser USER kvm"
     for ability, do in needed.items():
         if reason := host.why_not(ability):
