@@ -12,7 +12,8 @@ verdict rests on few blocks (`apart`) every trial has a boot of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from hypertare.design.asks import Ask
 from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.expected import most_asked_of_boot
-from hypertare.engine.trial_runner import Asking, levels_of
+from hypertare.engine.trial_runner import Asking, TrialRunner, levels_of
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
 from hypertare.machines.emulated import EmulatedMachine, Output
@@ -41,31 +42,22 @@ class _Asked:
     key: tuple[int, int]
 
 
-class BatchBackend:
+class BatchBackend(TrialRunner):
     """Measures asked blocks in boots of a few trials each."""
 
     retakes = True
     """An interrupted block is measured again, with the same seed."""
 
-    def __init__(self, asking: Asking, machine: EmulatedMachine) -> None:
-        self.asking = asking
+    def __init__(
+        self, asking: Asking, machine: EmulatedMachine, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(asking, clock)
         self.machine = machine
-        self._warmup = asking.warmup
         self._most = most_asked_of_boot(asking.recorder.study)
-
-    def renew(self) -> None:
-        """Does nothing: no two blocks share a boot."""
-
-    def close(self) -> None:
-        """Does nothing: no boot outlives its block."""
 
     def measure(
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:
-        """The answers of each block, in the order of its asks.
-
-        `apart`: every trial has a boot of its own, for the first of a boot may differ from those after it.
-        """
         most = 1 if apart else self._most
         shared = [
             asked
@@ -82,9 +74,9 @@ class BatchBackend:
         self, asks: Sequence[Ask], kind: Kind, number: int, most: int
     ) -> Iterator[list[_Asked]]:
         """Divides a block, in random order, into boots: each has asks that need the same machine."""
-        block = self.asking.numbers.new_block()
+        block = self.numbers.new_block()
         machines: dict[object, list[_Asked]] = {}
-        for place in self.asking.shuffled(len(asks), block):
+        for place in self._shuffled(len(asks), block):
             asked = _Asked(asks[place], block, kind, (number, place))
             machines.setdefault(self._machine_of(asked), []).append(asked)
         for same in machines.values():
@@ -136,25 +128,25 @@ class BatchBackend:
                 zip(shared, boots, outputs, strict=True), start=1
             ):
                 yield asked, batch, output
-                left_s = self.asking.left_s()
-                self.asking.recorder.observer.boots(done, len(boots), self.machine.jobs, left_s)
+                left_s = self.left_s()
+                self.recorder.observer.boots(done, len(boots), self.machine.jobs, left_s)
 
     def _warn_of_loss(self, trials: int, output: Output) -> None:
         why = output.error or "a node of its bench was gone before the last of them"
-        self.asking.recorder.warn(
+        self.recorder.warn(
             f"a machine that {trials} trials shared was lost, and each is measured again by "
             f"itself: {why}"
         )
 
     def _boot_of(self, shared: Sequence[_Asked]) -> Batch:
         """Makes the boot of these trials, with warm-ups of each before them."""
-        asking, boot, first = self.asking, self.asking.numbers.new_boot(), shared[0]
+        boot, first = self.numbers.new_boot(), shared[0]
         plot, variant = self._plot(first.ask)
         kinds: list[Kind] = ["warmup"] * self._warmup
         slots = [
             TrialSlot(
                 variant,
-                asking.planned(asked.ask, asked.block, boot, kind),
+                self._planned(asked.ask, asked.block, boot, kind),
                 levels_of(asked.ask),
                 asked.key,
             )
@@ -162,8 +154,8 @@ class BatchBackend:
             for asked in shared
         ]
         replicate = first.block if first.ask.replicate is None else first.ask.replicate
-        seed = seed_of(asking.seed, _NUMBERED, replicate)
-        return batches.make(asking.recorder.file, plot, boot, seed, slots, asking.on)
+        seed = seed_of(self.asking.seed, _NUMBERED, replicate)
+        return batches.make(self.recorder.file, plot, boot, seed, slots, self.asking.on)
 
     def _plot(self, ask: Ask) -> tuple[WholePlot, Variant]:
         platforms = dict.fromkeys((BASELINE, self.asking.platform))
@@ -173,15 +165,15 @@ class BatchBackend:
         return WholePlot(_hard(ask), variants), variants[-1]
 
     def _guests_of(self, ask: Ask) -> int:
-        return self.asking.recorder.file.cell(levels_of(ask)).bench_guests
+        return self.recorder.file.cell(levels_of(ask)).bench_guests
 
     def _take_in(self, batch: Batch, output: Output) -> dict[tuple[int, int], FinishedTrial]:
         """Records the trials of a boot and returns those that were asked for: each ask's last one."""
         answers = {}
         warmups = len(batch.places) * self._warmup // (1 + self._warmup)
-        for number, (place, finished) in enumerate(self.asking.recorder.boot(batch, output)):
-            self.asking.recorder.observer.begin(place.planned)
-            self.asking.answer(finished, asked=number >= warmups)
+        for number, (place, finished) in enumerate(self.recorder.boot(batch, output)):
+            self.recorder.observer.begin(place.planned)
+            self._answer(finished, asked=number >= warmups)
             answers[place.key] = finished
         return answers
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -143,18 +142,13 @@ class Session:
             with self.trial_runner(plan.settings.workload, platform, first=first) as lab:
                 rounds.run(lab)
 
-    @contextmanager
     def trial_runner(
         self, workload: str, platform: str, *, first: int | None = None
-    ) -> Iterator[TrialRunner]:
+    ) -> AbstractContextManager[TrialRunner]:
         """A trial runner on the study's machine, for whoever decides as answers come what to ask next."""
         seed = self.prepared.design.seed
-        asking = Asking(workload, platform, self.recorder, self.on, seed)
-        with (
-            self._runner.backend(asking, self.run_options) as backend,
-            TrialRunner(backend, first=first) as made,
-        ):
-            yield made
+        asking = Asking(workload, platform, self.recorder, self.on, seed, first)
+        return self._runner.trial_runner(asking, self.run_options)
 
     @property
     def _runner(self) -> Runner:

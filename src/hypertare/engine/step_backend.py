@@ -14,13 +14,13 @@ from hypertare.design.asks import Ask
 from hypertare.design.design import MAX_GUESTS, Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches
-from hypertare.engine.trial_runner import Asking, levels_of
+from hypertare.engine.trial_runner import Asking, TrialRunner, levels_of
 from hypertare.machines.batch import TrialSlot
 from hypertare.machines.steps import HostAgent
 from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
-class StepBackend:
+class StepBackend(TrialRunner):
     """Measures asked blocks, in the order `measure` -> `_block` -> `_stand` (the bench that the
     settings need) -> `_trial`.
     """
@@ -30,9 +30,8 @@ class StepBackend:
     def __init__(
         self, asking: Asking, machine: HostAgent, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.asking = asking
+        super().__init__(asking, clock)
         self.benches = Benches(machine, asking.recorder, asking.on, clock)
-        self._warmup = asking.warmup
         self._most_blocks = asking.recorder.study.design.blocks_per_boot
         self._blocks_on_bench = 0
         self._boot = 0
@@ -40,7 +39,6 @@ class StepBackend:
     def measure(
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:
-        """The answers of each block, in the order of its asks."""
         return [self._block(asks, kind, apart) for asks in many]
 
     def renew(self) -> None:
@@ -54,7 +52,7 @@ class StepBackend:
 
     def _block(self, asks: Sequence[Ask], kind: Kind, apart: bool) -> list[FinishedTrial]:
         """One trial of each, in random order but for the bench that is up."""
-        block = self.asking.numbers.new_block()
+        block = self.numbers.new_block()
         several = len(self._grouped(asks, block)) > 1
         if apart and several:
             self.close()
@@ -74,7 +72,7 @@ class StepBackend:
     def _grouped(self, asks: Sequence[Ask], block: int) -> list[tuple[Cell, list[int]]]:
         """Places of the asks by the bench that they need, in random order but for the bench that is up."""
         groups: list[tuple[Cell, dict[object, Cell], list[int]]] = []
-        for place in self.asking.shuffled(len(asks), block):
+        for place in self._shuffled(len(asks), block):
             hard, own = _hard(levels_of(asks[place])), _guest_only(levels_of(asks[place]))
             for known, owns, places in groups:
                 if key(known) == key(hard) and (key(own) in owns or len(owns) < MAX_GUESTS):
@@ -107,15 +105,15 @@ class StepBackend:
             return None
         self.close()
         plot = self._plot(hard, wanted)
-        self._boot = self.asking.numbers.new_boot()
-        self.asking.recorder.observer.bench(self._boot, plot)
+        self._boot = self.numbers.new_boot()
+        self.recorder.observer.bench(self._boot, plot)
         failure = self.benches.make(plot, self._boot)
         return self._warm_up(plot) if failure is None else failure.error
 
     def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> WholePlot:
         platform = self.asking.platform
         others = [] if find(platform).is_baseline else [Variant(platform, own) for own in wanted]
-        guests = self.asking.recorder.file.cell(hard).bench_guests
+        guests = self.recorder.file.cell(hard).bench_guests
         return WholePlot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 
     def _warm_up(self, plot: WholePlot) -> str | None:
@@ -123,11 +121,11 @@ class StepBackend:
         for variant in self._variants(plot):
             for _ in range(self._warmup):
                 levels = {**plot.levels, **variant.levels}
-                block = self.asking.numbers.block
+                block = self.numbers.block
                 warm = self._trial(Ask(levels, levels), block, "warmup", None, asked=False)
                 if self.benches.plot is None:
                     return warm.error
-        self.asking.numbers.new_block()
+        self.numbers.new_block()
         return None
 
     # --- a trial
@@ -136,16 +134,16 @@ class StepBackend:
         self, ask: Ask, block: int, kind: Kind, error: str | None, *, asked: bool = True
     ) -> FinishedTrial:
         """One trial; with `error`, one that could not even begin."""
-        planned = self.asking.planned(ask, block, self._boot, kind)
+        planned = self._planned(ask, block, self._boot, kind)
         plot, levels = self.benches.plot, levels_of(ask)
         if error is not None or plot is None:
-            self.asking.recorder.observer.begin(planned)
+            self.recorder.observer.begin(planned)
             place = TrialSlot(Variant(planned.platform), planned, levels)
-            return self.asking.answer(self.benches.fail(place, str(error)), asked=asked)
+            return self._answer(self.benches.fail(place, str(error)), asked=asked)
         own = _guest_only(levels)
         variant = next(v for v in self._variants(plot) if key(v.levels) == key(own))
         ran = self.benches.run(TrialSlot(variant, planned, levels), plot)
-        finished = self.asking.answer(ran, asked=asked)
+        finished = self._answer(ran, asked=asked)
         if self.benches.lost:
             # The other guests of the bench go with it; the next trial makes it anew.
             self.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -29,6 +29,16 @@ CostConfidence = Annotated[
 ]
 
 
+def optional(description: str) -> Any:
+    """A field that may be null, and is where nothing is said of it."""
+    return Field(default=None, description=description)
+
+
+def several(description: str) -> Any:
+    """A field of so many things, or of none."""
+    return Field(default=(), description=description)
+
+
 class Estimate(Closed):
     """A response of one platform in one cell, and its cost against the baseline."""
 
@@ -39,26 +49,19 @@ class Estimate(Closed):
         description="level by factor; a guest's also has the factors that only guests have"
     )
     platform: str = Field(description="`native`, `container`, `guest`, `driver`, `xen`")
-    guest: int | None = Field(
-        default=None, description="of one guest of several: its number from 1; null: of all"
-    )
-    baseline: str | None = Field(
-        default=None,
-        description="compared with this platform; null for the baseline itself, and where no "
-        "block has both",
+    guest: int | None = optional("of one guest of several: its number from 1; null: of all")
+    baseline: str | None = optional(
+        "compared with this platform; null for the baseline itself, and where no block has both"
     )
     n: int = Field(description="counted trials")
     estimate: float = Field(description="mean over trials, in `unit`")
-    low: float | None = Field(
-        default=None,
-        description="lower end of its interval; null where the trials have no spread, or are too "
-        "few",
+    low: float | None = optional(
+        "lower end of its interval; null where the trials have no spread, or are too few"
     )
     high: High = None
-    geometric: float | None = Field(
-        default=None,
-        description="geometric mean over trials, which reports show where a change is a ratio: of "
-        "the same blocks, the baseline's times the change; null where no ratio is made",
+    geometric: float | None = optional(
+        "geometric mean over trials, which reports show where a change is a ratio: of the same "
+        "blocks, the baseline's times the change; null where no ratio is made"
     )
     geometric_low: Low = None
     geometric_high: High = None
@@ -68,45 +71,38 @@ class Estimate(Closed):
         description="in virtual time, every trial gave the same: the ends of the interval are the "
         "estimate",
     )
-    blocks: int | None = Field(default=None, description="blocks that the cost rests on")
-    cost: float | None = Field(
-        default=None,
-        description="1 - platform/baseline where higher is better, platform/baseline - 1 where "
-        "lower is; positive is always a loss",
+    blocks: int | None = optional("blocks that the cost rests on")
+    cost: float | None = optional(
+        "1 - platform/baseline where higher is better, platform/baseline - 1 where lower is; "
+        "positive is always a loss"
     )
     cost_low: Low = None
     cost_high: High = None
-    difference: float | None = Field(
-        default=None,
-        description="platform - baseline in `unit`: what is added, as of CPU time a gigabyte "
-        "where the peer's is on both sides. The verdict rests on it where a value of zero or "
-        "below forbids a `cost`",
+    difference: float | None = optional(
+        "platform - baseline in `unit`: what is added, as of CPU time a gigabyte where the peer's "
+        "is on both sides. The verdict rests on it where a value of zero or below forbids a `cost`"
     )
     difference_low: Low = None
     difference_high: High = None
     cost_confidence: CostConfidence = None
-    verdict: Verdict | None = Field(
-        default=None,
-        description="`costs`, `gains`, `no difference shown`, or `undecided` where a large one "
-        "may have been missed; null for the baseline and where nothing was compared",
+    verdict: Verdict | None = optional(
+        "`costs`, `gains`, `no difference shown`, or `undecided` where a large one may have been "
+        "missed; null for the baseline and where nothing was compared"
     )
-    reason: Reason | None = Field(
-        default=None,
-        description="why no difference is shown: `chance`, the interval holds 0; `size`, below "
-        "`threshold`; `floor`, the baseline differed as much from itself. Why it is undecided: "
-        "`few`, too few trials for an interval; `wide`, the interval holds 0 and more than 25 %",
+    reason: Reason | None = optional(
+        "why no difference is shown: `chance`, the interval holds 0; `size`, below `threshold`; "
+        "`floor`, the baseline differed as much from itself. Why it is undecided: `few`, too few "
+        "trials for an interval; `wide`, the interval holds 0 and more than 25 %"
     )
-    of_alone: float | None = Field(
-        default=None,
-        description="goodput of one of several guests over that of one alone in the same setting",
+    of_alone: float | None = optional(
+        "goodput of one of several guests over that of one alone in the same setting"
     )
     of_alone_low: Low = None
     of_alone_high: High = None
-    doubt: str | None = Field(
-        default=None,
-        description="why it decides no claim: streams of several guests that hardly ran at once, "
-        "other programs that were busier beside one side, or a gain of a platform whose offloads "
-        "are not native's, which then has no `verdict`",
+    doubt: str | None = optional(
+        "why it decides no claim: streams of several guests that hardly ran at once, other "
+        "programs that were busier beside one side, or a gain of a platform whose offloads are not "
+        "native's, which then has no `verdict`"
     )
 
 
@@ -129,34 +125,30 @@ class LevelChange(Closed):
     blocks: int = Field(description="blocks that it rests on, of all settings")
     confidence: float = Field(default=0.95, description="of all its intervals")
     exact: bool = Field(default=False, description="in virtual time, nothing varied")
-    cost: float | None = Field(
-        default=None,
-        description="what is lost at `level`, as a share of the response at `against`; positive "
-        "is always a loss",
+    cost: float | None = optional(
+        "what is lost at `level`, as a share of the response at `against`; positive is always a "
+        "loss"
     )
     cost_low: Low = None
     cost_high: High = None
-    difference: float | None = Field(
-        default=None,
-        description="`level` - `against` in `unit`, in place of `cost` where a value of zero or "
-        "below forbids a ratio",
+    difference: float | None = optional(
+        "`level` - `against` in `unit`, in place of `cost` where a value of zero or below forbids "
+        "a ratio"
     )
     difference_low: Low = None
     difference_high: High = None
     cost_confidence: CostConfidence = None
-    verdict: Verdict | None = Field(
-        default=None,
-        description="as of an estimate; all changes of a run are one family of comparisons",
+    verdict: Verdict | None = optional(
+        "as of an estimate; all changes of a run are one family of comparisons"
     )
-    reason: Reason | None = Field(default=None, description="as of an estimate")
-    cost_change: float | None = Field(
-        default=None,
-        description="how much larger the platform's cost against the baseline is at `level`, as a "
-        "difference of shares; null for the baseline",
+    reason: Reason | None = optional("as of an estimate")
+    cost_change: float | None = optional(
+        "how much larger the platform's cost against the baseline is at `level`, as a difference "
+        "of shares; null for the baseline"
     )
     cost_change_low: Low = None
     cost_change_high: High = None
-    doubt: str | None = Field(default=None, description="why it says nothing")
+    doubt: str | None = optional("why it says nothing")
 
 
 class Effect(Closed):
@@ -168,29 +160,23 @@ class Effect(Closed):
     share: float = Field(description="of the variance between the platform's cells")
     share_low: float = Field(description="lower end of its interval")
     share_high: float = Field(description="upper end of its interval")
-    total: float | None = Field(
-        default=None,
-        description="with all interactions that the factor is in; null for an interaction",
+    total: float | None = optional(
+        "with all interactions that the factor is in; null for an interaction"
     )
     total_low: Low = None
     total_high: High = None
-    p: float | None = Field(default=None, description="of the F test; null where nothing varied")
-    adjusted: float | None = Field(
-        default=None, description="the same by Holm's method, among all of the run"
+    p: float | None = optional("of the F test; null where nothing varied")
+    adjusted: float | None = optional("the same by Holm's method, among all of the run")
+    level: Level | None = optional(
+        "the best level, by the means over all other factors; null for an interaction"
     )
-    level: Level | None = Field(
-        default=None,
-        description="the best level, by the means over all other factors; null for an interaction",
-    )
-    against: Level | None = Field(default=None, description="the worst level")
-    ratio: float | None = Field(default=None, description="best over worst, on a log scale")
-    ratio_low: float | None = Field(
-        default=None, description="lower end of its interval, which knows that the two were chosen"
+    against: Level | None = optional("the worst level")
+    ratio: float | None = optional("best over worst, on a log scale")
+    ratio_low: float | None = optional(
+        "lower end of its interval, which knows that the two were chosen"
     )
     ratio_high: High = None
-    difference: float | None = Field(
-        default=None, description="best - worst in `unit`, on a linear scale"
-    )
+    difference: float | None = optional("best - worst in `unit`, on a linear scale")
     difference_low: Low = None
     difference_high: High = None
 
@@ -240,27 +226,17 @@ class Effects(Closed):
         default=True,
         description="every cell has as many trials; else means are those of least squares",
     )
-    effects: tuple[Effect, ...] = Field(
-        default=(), description="the parts, the largest share first"
-    )
-    leads: tuple[Lead, ...] = Field(
-        default=(), description="which of two factors has the larger total, for each two"
-    )
-    rest: float | None = Field(
-        default=None, description="all parts that are not in `effects`; null where there are none"
-    )
+    effects: tuple[Effect, ...] = several("the parts, the largest share first")
+    leads: tuple[Lead, ...] = several("which of two factors has the larger total, for each two")
+    rest: float | None = optional("all parts that are not in `effects`; null where there are none")
     rest_low: Low = None
     rest_high: High = None
-    noise: float | None = Field(
-        default=None, description="what noise is of the variance of a trial"
+    noise: float | None = optional("what noise is of the variance of a trial")
+    left_out: tuple[dict[str, Level], ...] = several(
+        "cells without a good trial, or levels of which no cell has one"
     )
-    left_out: tuple[dict[str, Level], ...] = Field(
-        default=(), description="cells without a good trial, or levels of which no cell has one"
-    )
-    doubt: str | None = Field(default=None, description="why it decides nothing, as of an estimate")
-    reason: str | None = Field(
-        default=None, description="why there are no effects: no replicates, too few good cells"
-    )
+    doubt: str | None = optional("why it decides nothing, as of an estimate")
+    reason: str | None = optional("why there are no effects: no replicates, too few good cells")
 
 
 class NoiseFloor(Closed):
@@ -290,7 +266,7 @@ class FailedTrial(Closed):
     platform: str = Field(description="where it ran")
     cell: dict[str, Level] = Field(description="level by factor")
     reason: str = Field(description="why it failed")
-    console: tuple[str, ...] = Field(default=(), description="the last lines of its node's console")
+    console: tuple[str, ...] = several("the last lines of its node's console")
 
 
 class JudgedClaim(Closed):
@@ -338,9 +314,7 @@ class Placement(Closed):
     """Virtual CPUs of a guest or a driver domain, and the machine's that they may run on."""
 
     cpus: int = Field(description="how many virtual CPUs")
-    on: tuple[int, ...] = Field(
-        default=(), description="the machine's CPUs that they may run on; empty: any"
-    )
+    on: tuple[int, ...] = several("the machine's CPUs that they may run on; empty: any")
 
 
 class PlatformState(Closed):
@@ -351,51 +325,36 @@ class PlatformState(Closed):
     kernel: str = Field(description="release of its kernel")
     cpus: int = Field(description="CPUs that it sees")
     memory: int = Field(description="bytes of memory that it sees")
-    accelerator: str | None = Field(
-        default=None, description="what its VMM reports to be using; guests only"
+    accelerator: str | None = optional("what its VMM reports to be using; guests only")
+    vmm: str | None = optional("its VMM and version; guests only")
+    processor: str | None = optional(
+        "its processor; of a machine that was given, others have the run's"
     )
-    vmm: str | None = Field(default=None, description="its VMM and version; guests only")
-    processor: str | None = Field(
-        default=None,
-        description="its processor; of a machine that was given, others have the run's",
+    paging: str | None = optional(
+        "page tables that KVM gave it: `nested` or `shadow`; guests under KVM only"
     )
-    paging: str | None = Field(
-        default=None,
-        description="page tables that KVM gave it: `nested` or `shadow`; guests under KVM only",
+    pages: str | None = optional(
+        "pages of its memory after its boot: `4K`, `2M` or `thp` (some are huge); guests only"
     )
-    pages: str | None = Field(
-        default=None,
-        description="pages of its memory after its boot: `4K`, `2M` or `thp` (some are huge); "
-        "guests only",
+    datapath: str | None = optional(
+        "what moves its packets: `qemu`, `vhost`, `vhost-user` or `sidecore`; guests with a "
+        "virtio-net only"
     )
-    datapath: str | None = Field(
-        default=None,
-        description="what moves its packets: `qemu`, `vhost`, `vhost-user` or `sidecore`; guests "
-        "with a virtio-net only",
+    datapath_cpus: tuple[int, ...] = several(
+        "CPUs of the machine that what moves its packets may use, where that is bound"
     )
-    datapath_cpus: tuple[int, ...] = Field(
-        default=(),
-        description="CPUs of the machine that what moves its packets may use, where that is bound",
+    joined: str | None = optional(
+        "`bridge` or `route`: how the driver domain joins it to its link; guests of Xen only"
     )
-    joined: str | None = Field(
-        default=None,
-        description="`bridge` or `route`: how the driver domain joins it to its link; guests of "
-        "Xen only",
+    scheduler: str | None = optional("the hypervisor's: `credit` or `credit2`; guests of Xen only")
+    tsc: str | None = optional(
+        "how it reads the time-stamp counter, as Xen says: `native`, `emulate` or `default`; "
+        "guests of Xen only"
     )
-    scheduler: str | None = Field(
-        default=None, description="the hypervisor's: `credit` or `credit2`; guests of Xen only"
+    placed: Placement | None = optional(
+        "its virtual CPUs, as Xen or the machine has it; guests of Xen and those that are bound"
     )
-    tsc: str | None = Field(
-        default=None,
-        description="how it reads the time-stamp counter, as Xen says: `native`, `emulate` or "
-        "`default`; guests of Xen only",
-    )
-    placed: Placement | None = Field(
-        default=None,
-        description="its virtual CPUs, as Xen or the machine has it; guests of Xen and those that "
-        "are bound",
-    )
-    driver: Placement | None = Field(default=None, description="the same of the driver domain")
+    driver: Placement | None = optional("the same of the driver domain")
     clocksource: str = Field(description="its kernel's clock source")
     interfaces: dict[str, dict[str, Level | None]] = Field(
         default={},
@@ -479,25 +438,17 @@ class LossFreeRate(Closed):
         "see `reason`; `open`: interrupted, or still going on"
     )
     unit: str = Field(description="of all rates here")
-    lower: RateBound | None = Field(
-        default=None, description="the highest rate that keeps the goal"
+    lower: RateBound | None = optional("the highest rate that keeps the goal")
+    upper: RateBound | None = optional("the lowest rate above it that does not")
+    throughput: float | None = optional(
+        "MLRsearch's conditional throughput: what arrived at `lower`"
     )
-    upper: RateBound | None = Field(
-        default=None, description="the lowest rate above it that does not"
-    )
-    throughput: float | None = Field(
-        default=None, description="MLRsearch's conditional throughput: what arrived at `lower`"
-    )
-    lowest: float | None = Field(
-        default=None, description="lower end of the rates that were searched"
-    )
-    highest: float | None = Field(default=None, description="upper end of them")
+    lowest: float | None = optional("lower end of the rates that were searched")
+    highest: float | None = optional("upper end of them")
     sender: bool = Field(
         default=False, description="it ended because the sender could not send faster"
     )
-    good_above: float | None = Field(
-        default=None, description="a rate above `upper` that kept the goal"
-    )
+    good_above: float | None = optional("a rate above `upper` that kept the goal")
     bad_below: int = Field(
         default=0,
         description="trials at or below `lower` that lost more than the goal. This or "
@@ -506,7 +457,7 @@ class LossFreeRate(Closed):
     trials: int = Field(
         default=0, description="trials of the setting's search, for all of its goals"
     )
-    reason: str | None = Field(default=None, description="why it failed")
+    reason: str | None = optional("why it failed")
 
 
 class Curve(Closed):
@@ -526,9 +477,7 @@ class Curve(Closed):
     peak: float = Field(description="the highest goodput")
     last_at: Level = Field(description="the highest rate that was offered")
     last: float = Field(description="goodput at it")
-    doubt: str | None = Field(
-        default=None, description="of the highest rate that was not offered: how much of it was"
-    )
+    doubt: str | None = optional("of the highest rate that was not offered: how much of it was")
 
 
 class Prediction(Closed):
@@ -538,11 +487,11 @@ class Prediction(Closed):
     predicted: float = Field(description="what the law says")
     measured: float = Field(description="the geometric mean over trials")
     error: float = Field(description="predicted / measured - 1")
-    error_low: float | None = Field(
-        default=None, description="lower end of its interval, of the confidence of the estimates"
+    error_low: float | None = optional(
+        "lower end of its interval, of the confidence of the estimates"
     )
     error_high: High = None
-    doubt: str | None = Field(default=None, description="why it decides nothing, as of an estimate")
+    doubt: str | None = optional("why it decides nothing, as of an estimate")
 
 
 class Predictability(Closed):
@@ -560,15 +509,13 @@ class Predictability(Closed):
     response: str = Field(description="what is predicted")
     unit: str = Field(description="of `predicted` and `measured`")
     fitted: tuple[int, ...] = Field(description="numbers of guests that the law was fitted to")
-    predictions: tuple[Prediction, ...] = Field(
-        default=(), description="one for each number that the fit has not seen"
-    )
+    predictions: tuple[Prediction, ...] = several("one for each number that the fit has not seen")
     most: float = Field(description="the largest error that is still predictable")
     verdict: PredictabilityVerdict = Field(
         description="`predictable`: every error lies within ±`most` with its whole interval; `not "
         "predictable`: one lies outside with all of it; else `undecided`"
     )
-    reason: str | None = Field(default=None, description="why nothing could be predicted")
+    reason: str | None = optional("why nothing could be predicted")
 
 
 class Total(Closed):
@@ -582,10 +529,8 @@ class Total(Closed):
     elapsed: float = Field(description="measured in virtual time, without walks")
     walk_time: float = Field(description="`walk_cycles` in virtual time")
     total: float = Field(description="their sum")
-    ratio: float | None = Field(
-        default=None,
-        description="`total` over the baseline's, from trials of the same block; null for the "
-        "baseline",
+    ratio: float | None = optional(
+        "`total` over the baseline's, from trials of the same block; null for the baseline"
     )
     ratio_low: Low = None
     ratio_high: High = None
@@ -593,9 +538,7 @@ class Total(Closed):
         description="`native`, `shadow` or `nested`: the tables that the model walked"
     )
     guest_pages: Literal["4K", "2M"] = Field(description="`4K` or `2M`")
-    host_pages: Literal["4K", "2M"] | None = Field(
-        default=None, description="pages that back the guest; null natively"
-    )
+    host_pages: Literal["4K", "2M"] | None = optional("pages that back the guest; null natively")
     walks: int = Field(description="page walks")
     references: int = Field(
         description="table entries that they read through caches or from memory"
@@ -624,9 +567,8 @@ class Published(Closed):
     baseline_value: float = Field(description="theirs of the baseline")
     value_unit: str = Field(description="of both")
     published: float = Field(description="`value` over `baseline_value`")
-    ratio: float | None = Field(
-        default=None,
-        description="ours, platform over baseline; null where this run has no such cell",
+    ratio: float | None = optional(
+        "ours, platform over baseline; null where this run has no such cell"
     )
     ratio_low: Low = None
     ratio_high: High = None
@@ -672,47 +614,31 @@ class Summary(Closed):
     complete: bool = Field(description="every cell is precise, or at its limit of trials")
     platforms: tuple[PlatformState, ...] = Field(description="what each platform turned out to be")
     estimates: tuple[Estimate, ...] = Field(description="what was found")
-    guests: tuple[Estimate, ...] = Field(
-        default=(),
-        description="estimates of each guest, where several worked at once; compared with nothing",
+    guests: tuple[Estimate, ...] = several(
+        "estimates of each guest, where several worked at once; compared with nothing"
     )
-    levels: tuple[LevelChange, ...] = Field(
-        default=(), description="what the levels of factors change"
+    levels: tuple[LevelChange, ...] = several("what the levels of factors change")
+    fastest: tuple[LevelChange, ...] = several(
+        "of several commands: every other one against the one whose mean is least natively, as of "
+        "`levels`"
     )
-    fastest: tuple[LevelChange, ...] = Field(
-        default=(),
-        description="of several commands: every other one against the one whose mean is least "
-        "natively, as of `levels`",
+    effects: tuple[Effects, ...] = several("which factors matter most")
+    noise: tuple[NoiseFloor, ...] = several("the baseline against itself")
+    curves: tuple[Curve, ...] = several("what streams do as more is offered to them")
+    shifts: tuple[Shift, ...] = several("how much later round trips come")
+    bills: tuple[Bill, ...] = several("what a cost is made of")
+    analyses: tuple[Analysed, ...] = several(
+        "what the study's further analyses found, `[jitter]` for example"
     )
-    effects: tuple[Effects, ...] = Field(default=(), description="which factors matter most")
-    noise: tuple[NoiseFloor, ...] = Field(default=(), description="the baseline against itself")
-    curves: tuple[Curve, ...] = Field(
-        default=(), description="what streams do as more is offered to them"
+    predictability: tuple[Predictability, ...] = several(
+        "whether simple laws predict what more guests do"
     )
-    shifts: tuple[Shift, ...] = Field(default=(), description="how much later round trips come")
-    bills: tuple[Bill, ...] = Field(default=(), description="what a cost is made of")
-    analyses: tuple[Analysed, ...] = Field(
-        default=(), description="what the study's further analyses found, `[jitter]` for example"
+    loss_free: tuple[LossFreeRate, ...] = several("what the study's searches found")
+    totals: tuple[Total, ...] = several("elapsed times with modelled page walks")
+    published: tuple[Published, ...] = several("others' figures beside ours")
+    claims: tuple[JudgedClaim, ...] = several("the study's expectations, judged")
+    failed: tuple[FailedTrial, ...] = several("trials that failed; they are in no estimate")
+    disturbances: tuple[Disturbance, ...] = several(
+        "what took CPU time from the run, the greatest first"
     )
-    predictability: tuple[Predictability, ...] = Field(
-        default=(), description="whether simple laws predict what more guests do"
-    )
-    loss_free: tuple[LossFreeRate, ...] = Field(
-        default=(), description="what the study's searches found"
-    )
-    totals: tuple[Total, ...] = Field(
-        default=(), description="elapsed times with modelled page walks"
-    )
-    published: tuple[Published, ...] = Field(default=(), description="others' figures beside ours")
-    claims: tuple[JudgedClaim, ...] = Field(
-        default=(), description="the study's expectations, judged"
-    )
-    failed: tuple[FailedTrial, ...] = Field(
-        default=(), description="trials that failed; they are in no estimate"
-    )
-    disturbances: tuple[Disturbance, ...] = Field(
-        default=(), description="what took CPU time from the run, the greatest first"
-    )
-    warnings: tuple[str, ...] = Field(
-        default=(), description="what to know before believing the figures"
-    )
+    warnings: tuple[str, ...] = several("what to know before believing the figures")

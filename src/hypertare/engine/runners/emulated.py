@@ -19,7 +19,7 @@ from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.prepare import Prepared, kernels, programs_of
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
-from hypertare.engine.trial_runner import Asking, Backend
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.engine.waves import Waves
 from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
@@ -110,9 +110,12 @@ class Emulated(Runner):
             return Waves(session, machine).run()
 
     @contextmanager
-    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
-        with _machine(asking.on, run_options) as machine:
-            yield BatchBackend(asking, machine)
+    def trial_runner(self, asking: Asking, run_options: RunOptions) -> Iterator[TrialRunner]:
+        with (
+            _machine(asking.on, run_options) as machine,
+            BatchBackend(asking, machine) as made,
+        ):
+            yield made
 
 
 def _machine(on: MachineResources, run_options: RunOptions) -> EmulatedMachine:

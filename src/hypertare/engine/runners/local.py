@@ -21,7 +21,7 @@ from hypertare.engine.prepare import Prepared, kernels
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_runner import Asking, Backend
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
@@ -114,9 +114,12 @@ class Local(Runner):
             return Campaign(session, machine).run()
 
     @contextmanager
-    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
-        with _machine(run_options, asking.recorder.study, asking.on) as machine:
-            yield StepBackend(asking, machine)
+    def trial_runner(self, asking: Asking, run_options: RunOptions) -> Iterator[TrialRunner]:
+        with (
+            _machine(run_options, asking.recorder.study, asking.on) as machine,
+            StepBackend(asking, machine) as made,
+        ):
+            yield made
 
 
 def _look_at_given(

@@ -16,7 +16,7 @@ from hypertare.engine.prepare import Prepared, check_fits, kernels
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_runner import Asking, Backend
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machine_kinds import remote
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
@@ -100,11 +100,11 @@ class Remote(Runner):
             return Campaign(session, machine, further).run()
 
     @contextmanager
-    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+    def trial_runner(self, asking: Asking, run_options: RunOptions) -> Iterator[TrialRunner]:
         # Of several hosts on the first: what is asked there is compared with nothing of another.
         alone = replace(asking, on=replace(asking.on, further=()))
-        with RemoteMachine(_host(asking.on)) as machine:
-            yield StepBackend(alone, machine)
+        with RemoteMachine(_host(asking.on)) as machine, StepBackend(alone, machine) as made:
+            yield made
 
 
 def _resources(

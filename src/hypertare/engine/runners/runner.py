@@ -15,7 +15,7 @@ from hypertare.base import paths
 from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
 from hypertare.engine.run_options import RunOptions
-from hypertare.engine.trial_runner import Asking, Backend
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
@@ -62,5 +62,7 @@ class Runner(ABC):
         """Carries the design out; whether every cell came to its end."""
 
     @abstractmethod
-    def backend(self, asking: Asking, run_options: RunOptions) -> AbstractContextManager[Backend]:
+    def trial_runner(
+        self, asking: Asking, run_options: RunOptions
+    ) -> AbstractContextManager[TrialRunner]:
         """Measures what is asked for as answers come."""
