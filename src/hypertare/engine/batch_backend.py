@@ -105,7 +105,11 @@ class BatchBackend(TrialRunner):
         with closing(self._carried_out(shared)) as ended:
             for asked, batch, output in ended:
                 if len(asked) > 1 and batches.is_spoilt(batch, output):
-                    self._warn_of_loss(len(asked), output)
+                    why = output.error or "a node of its bench was gone before the last of them"
+                    self.recorder.warn(
+                        f"a machine that {len(asked)} trials shared was lost, and each is measured "
+                        f"again by itself: {why}"
+                    )
                     spoilt += asked
                 elif spoilt:
                     waiting.append((batch, output))
@@ -131,21 +135,18 @@ class BatchBackend(TrialRunner):
                 left_s = self.left_s()
                 self.recorder.observer.boots(done, len(boots), self.machine.jobs, left_s)
 
-    def _warn_of_loss(self, trials: int, output: Output) -> None:
-        why = output.error or "a node of its bench was gone before the last of them"
-        self.recorder.warn(
-            f"a machine that {trials} trials shared was lost, and each is measured again by "
-            f"itself: {why}"
-        )
-
     def _boot_of(self, shared: Sequence[_Asked]) -> Batch:
         """Makes the boot of these trials, with warm-ups of each before them."""
         boot, first = self.numbers.new_boot(), shared[0]
-        plot, variant = self._plot(first.ask)
+        platforms = dict.fromkeys((BASELINE, self.asking.platform))
+        variants = tuple(
+            name_nodes([Variant(platform) for platform in platforms], self._guests_of(first.ask))
+        )
+        plot = WholePlot(_hard(first.ask), variants)
         kinds: list[Kind] = ["warmup"] * self._warmup
         slots = [
             TrialSlot(
-                variant,
+                variants[-1],
                 self._planned(asked.ask, asked.block, boot, kind),
                 levels_of(asked.ask),
                 asked.key,
@@ -156,13 +157,6 @@ class BatchBackend(TrialRunner):
         replicate = first.block if first.ask.replicate is None else first.ask.replicate
         seed = seed_of(self.asking.seed, _NUMBERED, replicate)
         return batches.make(self.recorder.file, plot, boot, seed, slots, self.asking.on)
-
-    def _plot(self, ask: Ask) -> tuple[WholePlot, Variant]:
-        platforms = dict.fromkeys((BASELINE, self.asking.platform))
-        variants = tuple(
-            name_nodes([Variant(platform) for platform in platforms], self._guests_of(ask))
-        )
-        return WholePlot(_hard(ask), variants), variants[-1]
 
     def _guests_of(self, ask: Ask) -> int:
         return self.recorder.file.cell(levels_of(ask)).bench_guests

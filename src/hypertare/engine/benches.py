@@ -107,7 +107,12 @@ class Benches:
         if ready.error is not None:
             return NotMade(ready.error, ready.node, tuple(records))
         self.plot = plot
-        self._site.machine.stand_aside(_under_test(bench, plot))
+        # The CPUs of what is measured, and of what moves its packets.
+        named = {name for variant in plot.variants for name in variant.nodes}
+        cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
+        if bench.datapath_cpu is not None:
+            cpus.add(bench.datapath_cpu)
+        self._site.machine.stand_aside(cpus)
         return None
 
     def run(self, place: TrialSlot, plot: WholePlot, limit_s: float = math.inf) -> FinishedTrial:
@@ -180,10 +185,3 @@ class Benches:
         if self.plot is not None:
             self.plot, self.lost = None, False
             self.recorder.pass_on(self._site.machine.teardown())
-
-
-def _under_test(bench: plan.Bench, plot: WholePlot) -> frozenset[int]:
-    """The CPUs of what is measured, and of what moves its packets."""
-    named = {name for variant in plot.variants for name in variant.nodes}
-    cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
-    return frozenset(cpus if bench.datapath_cpu is None else cpus | {bench.datapath_cpu})

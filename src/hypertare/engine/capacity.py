@@ -63,16 +63,14 @@ def measured_capacity(need: Need, trials: Iterable[FinishedTrial]) -> Capacity |
         MachineError: a trial failed, or nothing came through.
     """
     known = [trial for trial in trials if trial.planned.kind == "capacity"]
-    platforms = [_goodputs(need, variant, known) for variant in need.plot.variants]
-    if not all(platforms):
-        return None
-    return Capacity(need.workload, need.plot.levels, min(map(statistics.median, platforms)))
-
-
-def _goodputs(need: Need, variant: Variant, trials: Iterable[FinishedTrial]) -> list[float]:
-    cell = {"workload": need.workload, **need.cell(variant)}
-    mine = [t for t in trials if (t.planned.platform, t.planned.cell) == (variant.platform, cell)]
-    return [_goodput(trial) for trial in mine]
+    medians = []
+    for variant in need.plot.variants:
+        of = variant.platform, {"workload": need.workload, **need.cell(variant)}
+        mine = [_goodput(one) for one in known if (one.planned.platform, one.planned.cell) == of]
+        if not mine:
+            return None
+        medians.append(statistics.median(mine))
+    return Capacity(need.workload, need.plot.levels, min(medians))
 
 
 def _goodput(trial: FinishedTrial) -> float:

@@ -157,22 +157,8 @@ class CellTracker:
         """Takes a trial that has just ended: it counts for the decision about its cell, and too many
         failures in a row give its variant up.
         """
-        self.count(place.key, place.variant, finished)
-        self._count_failure(place.key, place.variant, finished)
-
-    def count(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
-        """Lets a trial count for the decision about its cell."""
-        planned = finished.planned
-        if planned.kind != "measured":
-            return
-        watched = self._watched[key]
-        watched.begin(planned.block)
-        if finished.counts:
-            value = finished.values.get(self.study.workloads[planned.workload].headline)
-            watched.add(variant.node, planned.block, planned.boot, value)
-
-    def _count_failure(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
-        planned = finished.planned
+        key, variant, planned = place.key, place.variant, finished.planned
+        self._count(key, variant, finished)
         if finished.error is None:
             self._failures[key, variant.node] = 0
             return
@@ -187,6 +173,17 @@ class CellTracker:
             self.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
             if variant.kind.is_baseline:
                 self._done.add(key)
+
+    def _count(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
+        """Lets a trial count for the decision about its cell."""
+        planned = finished.planned
+        if planned.kind != "measured":
+            return
+        watched = self._watched[key]
+        watched.begin(planned.block)
+        if finished.counts:
+            value = finished.values.get(self.study.workloads[planned.workload].headline)
+            watched.add(variant.node, planned.block, planned.boot, value)
 
     def decide(self, key: Key) -> None:
         """Lets variants that are precise enough rest, and closes the cell when each rests, is at its limit
@@ -223,7 +220,7 @@ class CellTracker:
             wanted = of_block.get(trial.planned.block, places[0][0] if places else None)
             for key, variant in places:
                 if key == wanted:
-                    self.count(key, variant, trial)
+                    self._count(key, variant, trial)
         for key in self.open():
             if self._watched[key].attempts:
                 self.decide(key)

@@ -36,7 +36,6 @@ from hypertare.study.walk import WalkSettings
 from hypertare.walk import agent, run
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Walked, WalkSummary
-from hypertare.workloads.workload import WorkloadSettings
 
 _RESULT = "walk.json"
 _LAST_BYTES = 400
@@ -80,27 +79,24 @@ def needs(file: StudyFile, study: Study) -> list[Need]:
     Raises:
         InputError: a workload ends by time and not after a fixed amount of work.
     """
-    return [
-        _need({"workload": workload, **levels}, file.cell(levels).workloads[workload])
-        for workload in study.walked
-        for levels in combinations(
-            {
-                path: levels
-                for path, levels in study.factors_of(workload).items()
-                if path.startswith(f"workloads.{workload}.")
-            }
-        )
-    ]
-
-
-def _need(cell: Cell, settings: WorkloadSettings) -> Need:
-    work = settings.given_work()
-    if work is not None:
-        return Need(cell, work.argv, work.prepare, work.in_image)
-    raise InputError(
-        f"walk: {cell['workload']} does as much as fits into a time, and in a guest less than natively.",
-        f"Set workloads.{cell['workload']}.count in place of a duration.",
-    )
+    found = []
+    for workload in study.walked:
+        own = {
+            path: levels
+            for path, levels in study.factors_of(workload).items()
+            if path.startswith(f"workloads.{workload}.")
+        }
+        for levels in combinations(own):
+            work = file.cell(levels).workloads[workload].given_work()
+            if work is None:
+                raise InputError(
+                    f"walk: {workload} does as much as fits into a time, and in a guest less than "
+                    "natively.",
+                    f"Set workloads.{workload}.count in place of a duration.",
+                )
+            cell: Cell = {"workload": workload, **levels}
+            found.append(Need(cell, work.argv, work.prepare, work.in_image))
+    return found
 
 
 def check(processors: Sequence[Description], settings: WalkSettings) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from hypertare.base import loading
 from hypertare.base.errors import InputError
 from hypertare.design import pc
-from hypertare.design.trials import Kind, PlannedTrial
+from hypertare.design.trials import Kind
 from hypertare.engine.cell_tracker import CellTracker, Key
 from hypertare.engine.expected import boot_s, boots_of_plot, cuts
 from hypertare.engine.numbers import Numbers
@@ -191,19 +191,17 @@ class Waves:
     # --- a run that goes on
 
     def _is_stored(self, batch: Batch) -> bool:
-        return all(self._is_known(place.planned) for place in batch.places)
-
-    def _is_known(self, planned: PlannedTrial) -> bool:
-        stored = self._stored.get(planned.id)
-        if stored is None:
-            return False
-        known = stored.planned
-        if (known.platform, known.cell) != (planned.platform, planned.cell):
-            raise InputError(
-                f"Trial {planned.id} of this run is another one than the study plans now: the run was "
-                "begun by another version of hypertare.",
-                "Go on with that version, or start anew; in virtual time nothing is measured twice.",
-            )
+        for place in batch.places:
+            planned, stored = place.planned, self._stored.get(place.planned.id)
+            if stored is None:
+                return False
+            known = stored.planned
+            if (known.platform, known.cell) != (planned.platform, planned.cell):
+                raise InputError(
+                    f"Trial {planned.id} of this run is another one than the study plans now: the run "
+                    "was begun by another version of hypertare.",
+                    "Go on with that version, or start anew; in virtual time nothing is measured twice.",
+                )
         return True
 
     # --- time

@@ -78,7 +78,11 @@ class Phase:
 
     def tasks(self, role: str) -> list[str]:
         """The ids of the tasks of a role."""
-        return [task for task, result in self.results.items() if _role(result) == role]
+        return [
+            task
+            for task, result in self.results.items()
+            if result.purpose is not None and result.purpose.role == role
+        ]
 
     def results_of(self, role: str) -> list[TaskResult]:
         return [self.results[task] for task in self.tasks(role)]
@@ -158,10 +162,6 @@ class Phase:
         if reading is None or count is None or not reading.elapsed_s > 0:
             return None
         return count / reading.elapsed_s
-
-
-def _role(result: TaskResult) -> str | None:
-    return None if result.purpose is None else result.purpose.role
 
 
 def _alone(result: TaskResult) -> TaskResult:

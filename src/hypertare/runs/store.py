@@ -31,7 +31,7 @@ from pydantic import Json, TypeAdapter, ValidationError
 
 from hypertare.base import interrupt
 from hypertare.base.closed import Closed
-from hypertare.base.errors import HypertareError, InputError, MachineError
+from hypertare.base.errors import InputError, MachineError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.constants import MAX_TRIAL_BYTES, RUN_APPLICATION, RUN_FILE
@@ -846,38 +846,34 @@ def _sentences(path: Path) -> Iterator[None]:
         # A wrong use of SQLite is our defect, and says nothing of the file.
         raise
     except sqlite3.Error as error:
-        raise _sentence(path, error) from error
+        # The low byte is the kind of failure, the rest its detail.
+        kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if kind == sqlite3.SQLITE_FULL:
+            raise MachineError(
+                f"The disk is full: {path} cannot grow. Every trial before this one is in it.",
+                "Make room, then continue with `hypertare run --resume`.",
+            ) from error
+        if kind == sqlite3.SQLITE_IOERR:
+            raise MachineError(
+                f"{path} cannot be read or written ({error}): the disk fails, or a limit on the size "
+                "of files or a quota is reached. Every trial before this one is in it.",
+                "Look at `df`, `ulimit -f` and `dmesg`, then continue with `hypertare run --resume`.",
+            ) from error
+        if kind == sqlite3.SQLITE_BUSY:
+            raise MachineError(
+                f"Another program has kept {path} locked for {_BUSY_TIMEOUT_S:.0f} s.",
+                "Close what has it open (`fuser -v` names it).",
+            ) from error
+        if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            raise MachineError(
+                f"{path} cannot be written, nor a journal beside it ({error}).",
+                "Check the permissions of the directory, or give another one with `--out`; a run in "
+                "a read-only place can be copied elsewhere first.",
+            ) from error
+        raise _damaged(path, str(error)) from error
     except UnicodeDecodeError as error:
         # SQLite quotes the damage in its message; Python then cannot read the message.
         raise _damaged(path, "text in it is no UTF-8") from error
-
-
-def _sentence(path: Path, error: sqlite3.Error) -> HypertareError:
-    # The low byte is the kind of failure, the rest its detail.
-    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if kind == sqlite3.SQLITE_FULL:
-        return MachineError(
-            f"The disk is full: {path} cannot grow. Every trial before this one is in it.",
-            "Make room, then continue with `hypertare run --resume`.",
-        )
-    if kind == sqlite3.SQLITE_IOERR:
-        return MachineError(
-            f"{path} cannot be read or written ({error}): the disk fails, or a limit on the size "
-            "of files or a quota is reached. Every trial before this one is in it.",
-            "Look at `df`, `ulimit -f` and `dmesg`, then continue with `hypertare run --resume`.",
-        )
-    if kind == sqlite3.SQLITE_BUSY:
-        return MachineError(
-            f"Another program has kept {path} locked for {_BUSY_TIMEOUT_S:.0f} s.",
-            "Close what has it open (`fuser -v` names it).",
-        )
-    if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return MachineError(
-            f"{path} cannot be written, nor a journal beside it ({error}).",
-            "Check the permissions of the directory, or give another one with `--out`; a run in "
-            "a read-only place can be copied elsewhere first.",
-        )
-    return _damaged(path, str(error))
 
 
 @contextmanager
