@@ -48,7 +48,7 @@ class Campaign:
         self.clock = clock
         self.recorder = session.recorder
         self.benches = Benches(machine, self.recorder, session.on, clock, further)
-        self.cells = CellTracker(self.study, self.design, self.recorder.warn, session.on)
+        self.cells = CellTracker(session)
         stored = [trial for trial in session.store.trials() if trial.planned.of_cell]
         self.numbers = Numbers.after(trial.planned for trial in stored)
         self.cells.resume(stored)

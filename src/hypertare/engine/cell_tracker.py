@@ -7,17 +7,20 @@ rests. A cell closes when each of its remaining variants rests or is at its limi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hypertare.base.level import key as series_key
 from hypertare.design import planner
-from hypertare.design.design import Design, Variant, WholePlot
+from hypertare.design.design import Variant, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.findings.stopping import Watched
 from hypertare.machines.batch import TrialSlot
-from hypertare.study import Study
 from hypertare.study.size import expected_trial_s
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 MAX_FAILURES = 3
 """Failures in a row after which a variant is given up in a cell; the others go on."""
@@ -32,20 +35,14 @@ class Key:
 
 
 class CellTracker:
-    """The state of each cell. `warn` is called with a message for each variant that is left out."""
+    """The state of each cell of a run. Each variant that is left out is warned of."""
 
-    def __init__(
-        self,
-        study: Study,
-        design: Design,
-        warn: Callable[[str], None],
-        resources: planner.MachineResources,
-    ) -> None:
-        self.study = study
-        self.design = design
-        self.warn = warn
-        self._hosts = len(resources.hosts)
-        self._counts_in_warmups = planner.counts_in_warmups(study, resources)
+    def __init__(self, session: Session) -> None:
+        self.study = session.prepared.study
+        self.design = session.prepared.design
+        self.recorder = session.recorder
+        self._hosts = len(session.on.hosts)
+        self._counts_in_warmups = planner.counts_in_warmups(self.study, session.on)
         self._done: set[Key] = set()
         self._failures: Counter[tuple[Key, str]] = Counter()
         self._abandoned: set[tuple[Key, str]] = set()
@@ -53,8 +50,8 @@ class CellTracker:
         self._seconds: dict[tuple[str, str], tuple[float, int]] = {}
         self._watched = {
             Key(number, cell): self._watch(plot)
-            for number, plot in enumerate(design.plots)
-            for cell in range(len(design.cells))
+            for number, plot in enumerate(self.design.plots)
+            for cell in range(len(self.design.cells))
         }
         self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
 
@@ -170,7 +167,7 @@ class CellTracker:
             self._done.add(key)
         elif self._failures[key, variant.node] >= MAX_FAILURES:
             self._abandoned.add((key, variant.node))
-            self.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
+            self.recorder.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
             if variant.kind.is_baseline:
                 self._done.add(key)
 

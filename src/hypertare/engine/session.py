@@ -9,10 +9,11 @@ from pathlib import Path
 
 from hypertare.base import loading
 from hypertare.design.planner import MachineResources
+from hypertare.design.trials import Kind
 from hypertare.engine.capacity import capacity_needs, capacity_replicates, measured_capacity
-from hypertare.engine.ending import Ended, Ending, sum_up
+from hypertare.engine.ending import Ended, ending, sum_up
 from hypertare.engine.new_run import create
-from hypertare.engine.numbers import first_beside_cells
+from hypertare.engine.numbers import BESIDE_CELLS
 from hypertare.engine.prepare import Prepared, programs_of
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.registry import runner_of
@@ -49,7 +50,7 @@ def carry_out(
     goes_on = f"hypertare run --resume --out {folder}"
     kept = f"`hypertare report {folder}` shows them, `{goes_on}` goes on."
     with Store.resume(folder) if resume else create(prepared, on, folder, asked) as store:
-        with Ending(store, "the run", goes_on, kept) as end:
+        with ending(store, "the run", goes_on, kept) as end:
             session = Session(prepared, on, store, observer, run_options)
             session.model_walks()
             session.measure_capacities()
@@ -113,8 +114,7 @@ class Session:
                 for replicate in range(capacity_replicates(study))
                 if (need.workload, variant.platform) == (workload, platform)
             ]
-            first = first_beside_cells("capacity", self.store.next_trial_id)
-            with self.trial_runner(workload, platform, first=first) as lab:
+            with self.trial_runner(workload, platform, beside_cells="capacity") as lab:
                 lab.blocks(blocks, "capacity")
         known = list(self.store.trials())
         found = (measured_capacity(need, known) for need in wanted)
@@ -138,14 +138,17 @@ class Session:
             rounds = Rounds(plan, platform, self.store.trials())
             if not rounds.trials_left:
                 continue
-            first = first_beside_cells("search", self.store.next_trial_id)
-            with self.trial_runner(plan.settings.workload, platform, first=first) as lab:
+            workload = plan.settings.workload
+            with self.trial_runner(workload, platform, beside_cells="search") as lab:
                 rounds.run(lab)
 
     def trial_runner(
-        self, workload: str, platform: str, *, first: int | None = None
+        self, workload: str, platform: str, *, beside_cells: Kind | None = None
     ) -> AbstractContextManager[TrialRunner]:
         """A trial runner on the study's machine, for whoever decides as answers come what to ask next."""
+        first = None
+        if beside_cells is not None:
+            first = max(BESIDE_CELLS[beside_cells], self.store.next_trial_id)
         seed = self.prepared.design.seed
         asking = Asking(workload, platform, self.recorder, self.on, seed, first)
         return self._runner.trial_runner(asking, self.run_options)

@@ -55,7 +55,7 @@ class Waves:
         self.resources = session.on
         self.clock = clock
         self.recorder = session.recorder
-        self.cells = CellTracker(self.study, self.design, self.recorder.warn, session.on)
+        self.cells = CellTracker(session)
         self.numbers = Numbers()
         self._stored = {
             one.planned.id: one for one in session.store.trials() if one.planned.of_cell

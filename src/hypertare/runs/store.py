@@ -220,16 +220,6 @@ class Milestone:
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that a person should know. `trial` is the one it happened in, if in any."""
-
-    at: datetime
-    level: Literal["info", "warning"]
-    text: str
-    trial: int | None = None
-
-
-@dataclass(frozen=True)
 class OtherProgram:
     """One of the busiest programs outside of this run, by its name, and how many CPUs' time it had while a
     block was measured; a name stands for all processes that have it.
@@ -449,7 +439,14 @@ class Store:
         if self._lock is None:
             raise ValueError(f"{self.path} was opened for reading")
         with _sentences(self.path):
-            self._flush_in_time()
+            # One that waits for the disk takes along all before it.
+            now = time.monotonic()
+            due = now - self._flushed >= self._flushed_every_s
+            if due is not self._flushes:
+                self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
+                self._flushes = due
+            if due:
+                self._flushed = now
             with _transaction(self._db):
                 yield self._db
 
@@ -464,16 +461,6 @@ class Store:
         """Records as lines, compressed: count, bytes before, bytes after."""
         lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
         return len(records), len(lines), self._compressor.compress(lines)
-
-    def _flush_in_time(self) -> None:
-        """Whether the next transaction waits for the disk: it then takes along all before it."""
-        now = time.monotonic()
-        due = now - self._flushed >= self._flushed_every_s
-        if due is not self._flushes:
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
-            self._flushes = due
-        if due:
-            self._flushed = now
 
     # --- reading
 
@@ -532,10 +519,10 @@ class Store:
         with _readable(self.path):
             return [record for size, blob in rows for record in _records(size, blob)]
 
-    def events(self) -> list[Event]:
-        rows = self._rows("SELECT at, level, text, trial FROM event ORDER BY id")
-        with _readable(self.path):
-            return [Event(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+    def warnings(self) -> list[str]:
+        """What a person should know, in the order in which it came up."""
+        rows = self._rows("SELECT text FROM event WHERE level = 'warning' ORDER BY id")
+        return [text for (text,) in rows]
 
     def walks(self) -> list[Walked]:
         """What the model of page walks said, one a workload with levels of its own."""

@@ -15,7 +15,6 @@ from hypertare.findings.tuning import (
     Gain,
     KnobTried,
     KnownBefore,
-    Look,
     Smallest,
     Tried,
     Tuning,
@@ -29,7 +28,7 @@ from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps
 from hypertare.tune.known import KnownRun
 from hypertare.tune.space import LEFT, Knob, Setting, Space
-from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
+from hypertare.tune.tuner import Aims, Confirmed, Outcome
 
 if TYPE_CHECKING:
     from hypertare.tune.session import Prepared
@@ -62,16 +61,16 @@ def document(
         budget=str(prepared.budget),
         trials=trials,
         throughput=aims.throughput.name,
-        cpu=aims.cpu.name if aims.cpu else None,
+        cpu=aims.cpu.name,
         goal=aims.goal,
         design=outcome.design.kind if outcome.design else None,
         knobs=tuple(_knob(knob, outcome) for knob in space.every),
         effects=tuple(_effects(outcome, aims)),
         left_out=outcome.left_out,
         tried=tuple(_tried(outcome, aims)),
-        looks=tuple(_looks(outcome, aims)),
+        looks=tuple(outcome.looks),
         confirmation=_confirmation(outcome.confirmed, aims),
-        smallest=tuple(_smallest(one, aims.loss) for one in outcome.smallest),
+        smallest=tuple(outcome.smallest),
         keep_default=not setting,
         recommendation=setting,
         steps=steps(
@@ -92,7 +91,7 @@ def document(
 def _recommendation(outcome: Outcome, space: Space) -> Setting:
     """What differs from the default and proved itself."""
     setting = dict(outcome.recommended or {})
-    setting |= {one.knob.path: one.level for one in outcome.smallest if one.level is not None}
+    setting |= {one.knob: one.level for one in outcome.smallest if one.level is not None}
     default = space.default
     return {path: level for path, level in setting.items() if level != default.get(path, LEFT)}
 
@@ -143,31 +142,15 @@ def _tried(outcome: Outcome, aims: Aims) -> list[Tried]:
     return [
         Tried(
             setting=seen.setting,
-            throughput=_change(seen.mean[0], aims.throughput),
-            cpu=_change(seen.mean[1], aims.cpu) if aims.cpu else None,
+            throughput=throughput,
+            cpu=cpu,
             n=len(seen.gains),
             front=place in outcome.front,
             knee=place == outcome.knee,
         )
         for place, seen in enumerate(outcome.seen)
+        for throughput, cpu in [aims.changes(seen.mean)]
     ]
-
-
-def _looks(outcome: Outcome, aims: Aims) -> list[Look]:
-    return [
-        Look(
-            phase=look.phase,
-            setting=look.setting,
-            throughput=_change(look.gains[0], aims.throughput),
-            cpu=_change(look.gains[1], aims.cpu) if aims.cpu else None,
-        )
-        for look in outcome.looks
-    ]
-
-
-def _change(gain: float, response: Response) -> float:
-    """From a log gain to the change of the response."""
-    return math.expm1(gain if response.better == "higher" else -gain)
 
 
 def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | None:
@@ -184,7 +167,7 @@ def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | Non
         confidence=aims.confidence,
         threshold=aims.threshold,
         search_gain=None if confirmed.promised is None else math.expm1(confirmed.promised),
-        by_block=tuple(map(math.expm1, confirmed.gains)),
+        by_block=tuple(math.expm1(aims.value(duel.gains)) for duel in confirmed.duels),
         confirmed=confirmed.verdict == "gains",
         changes=tuple(_changes(confirmed, aims)),
     )
@@ -230,19 +213,6 @@ def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Gain:
     )
 
 
-def _smallest(found: SmallestLevel, loss: float) -> Smallest:
-    return Smallest(
-        knob=found.knob.path,
-        level=found.level,
-        clean=found.clean,
-        # None of n trials lost: at 95 %, at most this share of them does (Clopper & Pearson 1934).
-        chance=1 - 0.05 ** (1 / found.clean) if found.clean else None,
-        loss=loss,
-        below=found.below,
-        below_loss=found.below_loss,
-    )
-
-
 def _verdict(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     """A sentence for the winner, and one for each knob that is to be small."""
     sentences = [_about_winner(outcome, aims, setting)] if outcome.space.knobs else []
@@ -278,7 +248,7 @@ def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
 
 def _aim(aims: Aims) -> str:
     """Returns words for the goal: the response, or responses, of which a gain is one."""
-    if aims.goal == "balance" and aims.cpu is not None:
+    if aims.goal == "balance":
         return f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
     return f"gain of {word(aims.wanted[0].name)}"
 
@@ -311,8 +281,8 @@ def _named(setting: Setting, changed: Setting) -> str:
     )
 
 
-def _about(one: SmallestLevel) -> str:
-    path = one.knob.path
+def _about(one: Smallest) -> str:
+    path = one.knob
     if one.level is None:
         return f"{path}: even {level_text(one.below or '')} loses, so none is recommended."
     found = (

@@ -86,7 +86,16 @@ def asked(file: StudyFile, over: str, confirm: str | None, seed: int) -> AskedOv
     """
     factor, written, text = over.partition("=")
     study = file.study()
-    _check_factor(study, factor)
+    if factor in (study.tune or TuneSettings()).knobs:
+        raise InputError(
+            f"--over {factor}: the tuning itself sets it: it is one of [tune.knobs].",
+            "Name a factor that stays as it is during a tuning.",
+        )
+    if factor not in study.factors:
+        raise InputError(
+            f"--over {factor}: the study has no factor {factor}.{did_you_mean(factor, study.factors)}",
+            f"Its factors: {', '.join(study.factors) or 'none'}.",
+        )
     levels: tuple[Level, ...] = study.factors[factor]
     if written:
         levels = tuple(_level(part.strip(), f"--over {over}") for part in text.split(","))
@@ -109,19 +118,6 @@ def asked(file: StudyFile, over: str, confirm: str | None, seed: int) -> AskedOv
         settings=copy.deepcopy(file.raw),
         folder=str(file.folder),
     )
-
-
-def _check_factor(study: Study, factor: str) -> None:
-    if factor in (study.tune or TuneSettings()).knobs:
-        raise InputError(
-            f"--over {factor}: the tuning itself sets it: it is one of [tune.knobs].",
-            "Name a factor that stays as it is during a tuning.",
-        )
-    if factor not in study.factors:
-        raise InputError(
-            f"--over {factor}: the study has no factor {factor}.{did_you_mean(factor, study.factors)}",
-            f"Its factors: {', '.join(study.factors) or 'none'}.",
-        )
 
 
 def _level(text: str, where: str) -> Level:

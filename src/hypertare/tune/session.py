@@ -14,7 +14,7 @@ from hypertare.base.response import Response
 from hypertare.base.units import human_duration
 from hypertare.design.planner import MachineResources
 from hypertare.engine import prepare as running
-from hypertare.engine.ending import Ending, sum_up
+from hypertare.engine.ending import ending, sum_up
 from hypertare.engine.expected import asked_s
 from hypertare.engine.new_run import create
 from hypertare.engine.run_options import RunOptions
@@ -278,7 +278,7 @@ def carry_out(
     goes_on = f"hypertare tune --resume --out {resumed_at or folder}"
     kept = f"`{goes_on}` goes on with them."
     with Store.resume(folder) if resume else create(run, on, folder) as store:
-        with Ending(store, "the tuning", goes_on, kept) as end:
+        with ending(store, "the tuning", goes_on, kept) as end:
             session = Session(run, on, store, observer, run_options)
             session.measure_capacities()
             with session.trial_runner(prepared.workload, prepared.platform) as lab:

@@ -20,6 +20,7 @@ from hypertare.base.response import Response
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.trial_runner import TrialRunner
+from hypertare.findings.tuning import Look, Smallest
 from hypertare.runs.summary import Clock
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
@@ -79,11 +80,11 @@ def _others(knob: Knob) -> list[Level]:
 
 @dataclass(frozen=True)
 class Aims:
-    """What is wanted: `cpu` may be absent where a workload has no such response."""
+    """What is wanted, and by which responses it is seen."""
 
     goal: Goal
     throughput: Response
-    cpu: Response | None
+    cpu: Response
     threshold: float
     loss: float = 0.0
     clock: Clock = "wall"
@@ -94,6 +95,11 @@ class Aims:
         if self.goal == "goodput":
             return gains[0]
         return gains[1] if self.goal == "cpu" else (gains[0] + gains[1]) / 2
+
+    def changes(self, gains: Gains) -> tuple[float, float]:
+        """From log gains to the changes of the responses."""
+        throughput, cpu = map(_sign, self.responses)
+        return math.expm1(throughput * gains[0]), math.expm1(cpu * gains[1])
 
     def judge(self, mean: booting.Booted, sign: int = 1) -> practical.Verdict:
         """The verdict on a log ratio; `sign` is that of a gain."""
@@ -112,13 +118,13 @@ class Aims:
         ).verdict
 
     @property
-    def responses(self) -> tuple[Response, ...]:
-        return (self.throughput,) if self.cpu is None else (self.throughput, self.cpu)
+    def responses(self) -> tuple[Response, Response]:
+        return self.throughput, self.cpu
 
     @property
     def wanted(self) -> tuple[Response, ...]:
         """Those that the goal is about."""
-        if self.goal == "goodput" or self.cpu is None:
+        if self.goal == "goodput":
             return (self.throughput,)
         return (self.cpu,) if self.goal == "cpu" else self.responses
 
@@ -146,15 +152,6 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One trial that the search went by, in its order, with its gains."""
-
-    phase: Phase
-    setting: Setting
-    gains: Gains
-
-
-@dataclass(frozen=True)
 class Duel:
     """Winner and default of each block of the confirmation, both of which ended in good order, and what the
     winner gained.
@@ -173,22 +170,14 @@ class Confirmed:
     mean: booting.Booted
     verdict: practical.Verdict
     duels: tuple[Duel, ...]
-    gains: tuple[float, ...]
     promised: float | None
-
-
-@dataclass(frozen=True)
-class SmallestLevel:
-    knob: Knob
-    level: Level | None
-    clean: int
-    below: Level | None
-    below_loss: float | None
 
 
 @dataclass
 class Outcome:
-    """All that a tuning found, in log ratios."""
+    """All that a tuning found, effects and gains in log ratios. `looks` are the trials that the search went
+    by.
+    """
 
     space: Space
     design: screen.Design | None = None
@@ -200,7 +189,7 @@ class Outcome:
     front: list[int] = field(default_factory=list)
     knee: int | None = None
     confirmed: Confirmed | None = None
-    smallest: list[SmallestLevel] = field(default_factory=list)
+    smallest: list[Smallest] = field(default_factory=list)
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -421,8 +410,8 @@ class Tuner:
         """None where a response that the goal is about cannot be had; another counts as unchanged."""
         if any(response.name not in logs for response in self.aims.wanted):
             return None
-        gains = [_sign(one) * logs.get(one.name, 0.0) for one in self.aims.responses]
-        return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
+        throughput, cpu = (_sign(one) * logs.get(one.name, 0.0) for one in self.aims.responses)
+        return throughput, cpu
 
     def _best_of(self, earlier: Sequence[Seen]) -> list[Setting]:
         """Returns the best settings of the earlier run, as many as a block of the search holds."""
@@ -495,11 +484,11 @@ class Tuner:
             return None
 
         def predicted(row: Sequence[int]) -> float:
-            gains = [
+            throughput, cpu = (
                 _sign(response) * screen.predict(design, row, self.outcome.effects[response.name])
                 for response in self.aims.responses
-            ]
-            return self.aims.value((gains[0], gains[-1]))
+            )
+            return self.aims.value((throughput, cpu))
 
         best = max(screen.corners(len(design.knobs)), key=predicted)
         return design.setting(best, self.space.default)
@@ -530,12 +519,11 @@ class Tuner:
         points = [one.mean for one in self.outcome.seen]
         if not points:
             return None
-        if self.aims.cpu is not None:
-            # The default is a setting too: what it beats is not on the front.
-            everything = [*points, (0.0, 0.0)]
-            self.outcome.front = [p for p in pareto_front(everything) if p < len(points)]
-            knee = pareto_knee(everything)
-            self.outcome.knee = knee if knee < len(points) else None
+        # The default is a setting too: what it beats is not on the front.
+        everything = [*points, (0.0, 0.0)]
+        self.outcome.front = [p for p in pareto_front(everything) if p < len(points)]
+        knee = pareto_knee(everything)
+        self.outcome.knee = knee if knee < len(points) else None
         winner = ranked[0]
         if self.aims.goal == "balance" and self.aims.value(winner.mean) <= 0:
             # The knee may cost more of the one than it gains of the other.
@@ -566,8 +554,8 @@ class Tuner:
             if not self._affords(2 * count):
                 break
             for default, mine in self._ask_each([pair] * count, "confirm", apart=True):
-                if (gains := self._gain(default, mine)) is not None:
-                    duels.append(Duel(mine, default, gains))
+                if (gain := self._gain(default, mine)) is not None:
+                    duels.append(Duel(mine, default, gain))
             asked += count
             if len(duels) >= least and self._enough(duels, promised):
                 break
@@ -578,11 +566,11 @@ class Tuner:
                 + ("the budget is spent." if asked == 0 else "too many trials failed.")
             )
             return self.outcome
-        found = tuple(self.aims.value(duel.gains) for duel in duels)
+        gains = [self.aims.value(duel.gains) for duel in duels]
         boots = [duel.winner.planned.boot for duel in duels]
-        mean = booting.mean(found, boots, self.aims.confidence)
+        mean = booting.mean(gains, boots, self.aims.confidence)
         self.outcome.confirmed = Confirmed(
-            setting, mean, self.aims.judge(mean), tuple(duels), found, promised
+            setting, mean, self.aims.judge(mean), tuple(duels), promised
         )
         return self.outcome
 
@@ -626,9 +614,18 @@ class Tuner:
         if high < len(knob.levels):
             self._warn(f"{knob.path}: the budget was spent before its smallest level was proved.")
         else:
-            self.outcome.smallest.append(SmallestLevel(knob, None, 0, knob.levels[-1], None))
+            self.outcome.smallest.append(
+                Smallest(
+                    knob=knob.path,
+                    level=None,
+                    clean=0,
+                    chance=None,
+                    loss=self.aims.loss,
+                    below=knob.levels[-1],
+                )
+            )
 
-    def _prove(self, knob: Knob, base: Setting, place: int) -> SmallestLevel | None:
+    def _prove(self, knob: Knob, base: Setting, place: int) -> Smallest | None:
         """Fresh trials of a level beside the one below it; none when it loses after all."""
         below = knob.levels[place - 1] if place > 0 else None
         levels = [knob.levels[place]] if below is None else [knob.levels[place], below]
@@ -638,8 +635,16 @@ class Tuner:
         if not all(self._clean(trials[0]) for trials in blocks):
             return None
         losses = [trial.values["loss"] for trials in blocks for trial in trials[1:] if trial.counts]
-        mean = sum(losses) / len(losses) if losses else None
-        return SmallestLevel(knob, knob.levels[place], count, below, mean)
+        return Smallest(
+            knob=knob.path,
+            level=knob.levels[place],
+            clean=count,
+            # None of n trials lost: at 95 %, at most this share of them does (Clopper & Pearson 1934).
+            chance=1 - 0.05 ** (1 / count),
+            loss=self.aims.loss,
+            below=below,
+            below_loss=sum(losses) / len(losses) if losses else None,
+        )
 
     def _clean(self, trial: FinishedTrial) -> bool:
         return trial.status == "ok" and trial.values.get("loss", math.inf) <= self.aims.loss
@@ -675,7 +680,10 @@ class Tuner:
             elif gain is not None:
                 known = self._gains.get(key(setting), Seen(setting, ()))
                 self._gains[key(setting)] = Seen(setting, (*known.gains, gain))
-                self.outcome.looks.append(Look(phase, setting, gain))
+                throughput, cpu = self.aims.changes(gain)
+                self.outcome.looks.append(
+                    Look(phase=phase, setting=setting, throughput=throughput, cpu=cpu)
+                )
         return gains
 
     def _gain(self, default: FinishedTrial, trial: FinishedTrial) -> Gains | None:

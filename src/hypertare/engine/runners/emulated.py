@@ -21,7 +21,6 @@ from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.engine.waves import Waves
-from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
 from hypertare.machines.emulated import EmulatedMachine, check_processor
 from hypertare.machines.executor import Threads
@@ -45,8 +44,6 @@ _STAND_IN = (
 
 
 class Emulated(Runner):
-    kind = KIND
-
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:

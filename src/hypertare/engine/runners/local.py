@@ -22,7 +22,6 @@ from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
 from hypertare.engine.trial_runner import Asking, TrialRunner
-from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, libvirt, vhost, xen
@@ -51,8 +50,6 @@ _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 
 
 class Local(Runner):
-    kind = local.LOCAL
-
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:

@@ -17,7 +17,6 @@ from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
 from hypertare.engine.trial_runner import Asking, TrialRunner
-from hypertare.machine_kinds import remote
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
 from hypertare.machines.host.needs import Permissions
@@ -36,8 +35,6 @@ _BUSY = 0.5
 
 
 class Remote(Runner):
-    kind = remote.REMOTE
-
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.trial_runner import Asking, TrialRunner
-from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
 from hypertare.machines.host.needs import Permissions
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 class Runner(ABC):
     """Runs prepared studies of one kind of machine."""
-
-    kind: ClassVar[MachineKind]
 
     @abstractmethod
     def resources(
