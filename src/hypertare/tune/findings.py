@@ -14,7 +14,6 @@ from hypertare.findings.tuning import (
     EffectFound,
     Gain,
     KnobTried,
-    KnownBefore,
     Smallest,
     Tried,
     Tuning,
@@ -26,7 +25,6 @@ from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps
-from hypertare.tune.known import KnownRun
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome
 
@@ -82,7 +80,7 @@ def document(
                 find_machine(machine.kind).is_virtual,
             ),
         ),
-        known=known_before(prepared.known) if prepared.known else None,
+        known=prepared.known.before if prepared.known else None,
         verdict=_verdict(outcome, aims, setting),
         warnings=tuple(outcome.warnings),
     )
@@ -104,15 +102,6 @@ def _knob(knob: Knob, outcome: Outcome) -> KnobTried:
         low=knob.range.low if knob.range else None,
         high=knob.range.high if knob.range else None,
         refused=outcome.refused.get(knob.path, {}),
-    )
-
-
-def known_before(known: KnownRun) -> KnownBefore:
-    return KnownBefore(
-        run=known.run,
-        settings=len(known.settings),
-        trials=known.trials,
-        left_out=known.left_out,
     )
 
 

@@ -108,13 +108,13 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     if settings.known is not None:
         place = file.folder / settings.known
         known = known_runs.read(place, file, study, space, workload, platform, aims)
-    # The bench of a tuning holds the tuned platform alone, and its knobs take the place of factors.
-    # As a study file has them, so that a run that goes on finds them there.
+    # Knobs as a study file has them, so that a run that goes on finds them there.
     written = {
         path: list(given) if isinstance(given, tuple) else given.model_dump(mode="json")
         for path, given in spaces.varied(study, settings).items()
     }
     put(file.raw, "tune.knobs", written, "tune")
+    # The bench of a tuning holds the tuned platform alone, and its knobs take the place of factors.
     file.raw["factors"] = {
         knob.path: [one for one in knob.levels or (knob.default, knob.far) if one != spaces.LEFT]
         for knob in space.knobs
