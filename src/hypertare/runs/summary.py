@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hypertare.base.closed import Closed
-from hypertare.base.level import Level
+from hypertare.base.level import Cell, Level
 from hypertare.base.response import Better
 from hypertare.runs.machine_state import MachineState
 from hypertare.stats.overload import CurveKind
@@ -45,7 +45,7 @@ class Estimate(Closed):
     response: str = Field(description="name of the measured quantity")
     unit: str = Field(description="its unit")
     better: Better = Field(description="the direction that a user wants")
-    cell: dict[str, Level] = Field(
+    cell: Cell = Field(
         description="level by factor; a guest's also has the factors that only guests have"
     )
     platform: str = Field(description="`native`, `container`, `guest`, `driver`, `xen`")
@@ -115,7 +115,7 @@ class LevelChange(Closed):
         description="the study's first level, unless `--baseline-level` names another"
     )
     platform: str = Field(description="the platform")
-    cell: dict[str, Level] = Field(
+    cell: Cell = Field(
         description="what all settings of the other factors have alike, `workload` among them"
     )
     response: str = Field(description="name of the measured quantity")
@@ -210,9 +210,7 @@ class Effects(Closed):
         description="`log` where all values are above zero, else `linear`"
     )
     platform: str = Field(description="the platform")
-    cell: dict[str, Level] = Field(
-        description="what all settings have alike, `workload` among them"
-    )
+    cell: Cell = Field(description="what all settings have alike, `workload` among them")
     levels: dict[str, tuple[Level, ...]] = Field(
         description="the levels of each factor that were measured: their combinations are the grid"
     )
@@ -232,7 +230,7 @@ class Effects(Closed):
     rest_low: Low = None
     rest_high: High = None
     noise: float | None = optional("what noise is of the variance of a trial")
-    left_out: tuple[dict[str, Level], ...] = several(
+    left_out: tuple[Cell, ...] = several(
         "cells without a good trial, or levels of which no cell has one"
     )
     doubt: str | None = optional("why it decides nothing, as of an estimate")
@@ -243,7 +241,7 @@ class NoiseFloor(Closed):
     """The baseline against itself."""
 
     response: str = Field(description="name of the measured quantity")
-    cell: dict[str, Level] = Field(description="level by factor")
+    cell: Cell = Field(description="level by factor")
     n: int = Field(description="pairs of trials")
     cost: float = Field(description="the least cost that this run could have shown")
     cost_low: float = Field(description="lower bound of what the baseline cost against itself")
@@ -264,7 +262,7 @@ class FailedTrial(Closed):
 
     trial: int = Field(description="its id in `run.sqlite`")
     platform: str = Field(description="where it ran")
-    cell: dict[str, Level] = Field(description="level by factor")
+    cell: Cell = Field(description="level by factor")
     reason: str = Field(description="why it failed")
     console: tuple[str, ...] = several("the last lines of its node's console")
 
@@ -293,7 +291,7 @@ class AnalysedRow(Closed):
     """What an analysis found of a platform in a cell."""
 
     platform: str = Field(description="its platform")
-    cell: dict[str, Level] = Field(description="level by factor")
+    cell: Cell = Field(description="level by factor")
     what: str = Field(description="what the figures are of")
     figures: tuple[AnalysedFigure | None, ...] = Field(
         description="one under each column; null where there is none"
@@ -368,7 +366,7 @@ class Shift(Closed):
     Over all shares it is the shift function.
     """
 
-    cell: dict[str, Level] = Field(description="the setting")
+    cell: Cell = Field(description="the setting")
     platform: str = Field(description="what was compared")
     baseline: str = Field(description="with what")
     share: float = Field(description="the quantile: 0.5 is the median")
@@ -402,7 +400,7 @@ class BillItem(Closed):
 class Bill(Closed):
     """What a response costs beside the baseline's, or is, by items that the study names."""
 
-    cell: dict[str, Level] = Field(description="the setting")
+    cell: Cell = Field(description="the setting")
     platform: str = Field(description="its platform")
     baseline: str | None = Field(
         description="what it is compared with; null: it is of all that the response is"
@@ -428,7 +426,7 @@ class LossFreeRate(Closed):
     """The highest rate of a setting that loses no more than its goal, by MLRsearch."""
 
     platform: str = Field(description="its platform")
-    cell: dict[str, Level] = Field(
+    cell: Cell = Field(
         description="`workload`, and the levels of the factors that were searched over"
     )
     goal: float = Field(description="what may be lost")
@@ -464,7 +462,7 @@ class Curve(Closed):
     """Goodput of a UDP stream as more is offered to it. See `stats/overload.py`."""
 
     platform: str = Field(description="platform of the setting")
-    cell: dict[str, Level] = Field(description="the setting, without the rate")
+    cell: Cell = Field(description="the setting, without the rate")
     kind: CurveKind = Field(
         description="what it does at the highest rate that was offered; `undecided` where the "
         "intervals do not say, or too few rates were offered"
@@ -505,7 +503,7 @@ class Predictability(Closed):
     )
     formula: str = Field(description="the law")
     platform: str = Field(description="platform of the setting")
-    cell: dict[str, Level] = Field(description="the setting, without the number of guests")
+    cell: Cell = Field(description="the setting, without the number of guests")
     response: str = Field(description="what is predicted")
     unit: str = Field(description="of `predicted` and `measured`")
     fitted: tuple[int, ...] = Field(description="numbers of guests that the law was fitted to")
@@ -522,7 +520,7 @@ class Total(Closed):
     """What a workload would take on a platform if page walks were not free, with its parts."""
 
     platform: str = Field(description="its platform")
-    cell: dict[str, Level] = Field(
+    cell: Cell = Field(
         description="level by factor, `walk.processor` and `walk.shared_cache` among them"
     )
     unit: str = Field(description="of `elapsed`, `walk_time` and `total`")
@@ -560,9 +558,7 @@ class Published(Closed):
     on: dict[str, str] = Field(description="what they measured it on")
     response: str = Field(description="ours that it is set beside")
     platform: str = Field(description="its platform")
-    cell: dict[str, Level] = Field(
-        description="the cell of ours; without ours, what it says itself"
-    )
+    cell: Cell = Field(description="the cell of ours; without ours, what it says itself")
     value: float = Field(description="their figure")
     baseline_value: float = Field(description="theirs of the baseline")
     value_unit: str = Field(description="of both")

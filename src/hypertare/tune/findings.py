@@ -25,7 +25,7 @@ from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps
-from hypertare.tune.space import LEFT, Knob, Setting, Space
+from hypertare.tune.space import LEFT, Knob, Setting
 from hypertare.tune.tuner import Aims, Confirmed, Outcome
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ def document(
 ) -> Tuning:
     """What a tuning found on a machine in so many trials, in ratios and commands."""
     study, space, aims = prepared.run.study, prepared.space, prepared.aims
-    setting = _recommendation(outcome, space)
+    proved = dict(outcome.recommended or {})
+    proved |= {one.knob: one.level for one in outcome.smallest if one.level is not None}
+    default = space.default
+    setting = {path: level for path, level in proved.items() if level != default.get(path, LEFT)}
     return Tuning(
         hypertare=__version__,
         study=study.name,
@@ -73,7 +76,7 @@ def document(
         recommendation=setting,
         steps=steps(
             setting,
-            space.default,
+            default,
             System(
                 find_platform(prepared.platform),
                 str(setting.get("sut.nic", study.sut.nic)),
@@ -84,14 +87,6 @@ def document(
         verdict=_verdict(outcome, aims, setting),
         warnings=tuple(outcome.warnings),
     )
-
-
-def _recommendation(outcome: Outcome, space: Space) -> Setting:
-    """What differs from the default and proved itself."""
-    setting = dict(outcome.recommended or {})
-    setting |= {one.knob: one.level for one in outcome.smallest if one.level is not None}
-    default = space.default
-    return {path: level for path, level in setting.items() if level != default.get(path, LEFT)}
 
 
 def _knob(knob: Knob, outcome: Outcome) -> KnobTried:
@@ -212,14 +207,20 @@ def _verdict(outcome: Outcome, aims: Aims, setting: Setting) -> str:
 def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     confirmed = outcome.confirmed
     if confirmed is not None:
-        name = _aim(aims)
+        if aims.goal == "balance":
+            name = f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
+        else:
+            name = f"gain of {word(aims.wanted[0].name)}"
         figures = f"{_gain(confirmed, aims)} over {len(confirmed.duels)} fresh blocks"
         if confirmed.promised is not None:
             figures += f"; the search had promised {percent(math.expm1(confirmed.promised))}"
         if confirmed.verdict == "gains":
-            return (
-                f"{_named(confirmed.setting, setting)}: {name} {figures}.{_price(confirmed, aims)}"
+            changed = ", ".join(
+                f"{path} = {level_text(level)}"
+                for path, level in confirmed.setting.items()
+                if path in setting
             )
+            return f"{changed}: {name} {figures}.{_price(confirmed, aims)}"
         return f"Keep the default: the best that was found was not confirmed, {name} {figures}."
     if len(outcome.left_out) == len(outcome.space.knobs):
         return "Keep the default: no knob was shown to matter."
@@ -233,13 +234,6 @@ def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
         f"Keep the default: the best that was tried promised {percent(math.expm1(outcome.promised))} "
         f"at most, and less than {percent(aims.threshold)} does not matter."
     )
-
-
-def _aim(aims: Aims) -> str:
-    """Returns words for the goal: the response, or responses, of which a gain is one."""
-    if aims.goal == "balance":
-        return f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
-    return f"gain of {word(aims.wanted[0].name)}"
 
 
 def _gain(confirmed: Confirmed, aims: Aims) -> str:
@@ -262,12 +256,6 @@ def _price(confirmed: Confirmed, aims: Aims) -> str:
         if change.verdict == "costs" and change.response not in wanted
     ]
     return f" It costs: {', '.join(costs)}." if costs else ""
-
-
-def _named(setting: Setting, changed: Setting) -> str:
-    return ", ".join(
-        f"{path} = {level_text(level)}" for path, level in setting.items() if path in changed
-    )
 
 
 def _about(one: Smallest) -> str:

@@ -254,7 +254,14 @@ class Tuner:
         blocks = [[base, *({**base, knob.path: level} for knob, level in easy)]]
         blocks += [[{**base, knob.path: level}] for knob, level in hard]
         (first, *others), *alone = self._ask_each(blocks, "try", "warmup")
-        self._check_default(first)
+        reason = first.error if first.status == "failed" else None
+        if reason is None and self._gain(first, first) is None:
+            reason = f"it has no {self.aims.wanted[0].name} above 0"
+        if reason is not None:
+            raise HypertareError(
+                f"the default setting cannot be measured: {reason}",
+                "Nothing can be tuned against it. Does `hypertare run` work with this study?",
+            )
         answers: dict[str, dict[Level, FinishedTrial]] = {knob.path: {} for knob in every}
         for (knob, level), trial in zip(
             easy + hard, [*others, *(trial for (trial,) in alone)], strict=True
@@ -268,16 +275,6 @@ class Tuner:
             tuple(knob for knob in left if knob.path in ladders),
             self.space.default,
         )
-
-    def _check_default(self, trial: FinishedTrial) -> None:
-        reason = trial.error if trial.status == "failed" else None
-        if reason is None and self._gain(trial, trial) is None:
-            reason = f"it has no {self.aims.wanted[0].name} above 0"
-        if reason is not None:
-            raise HypertareError(
-                f"the default setting cannot be measured: {reason}",
-                "Nothing can be tuned against it. Does `hypertare run` work with this study?",
-            )
 
     def _taken(self, knob: Knob, answers: dict[Level, FinishedTrial]) -> Knob | None:
         """The knob without the levels that failed; none where no choice is left."""
@@ -326,7 +323,10 @@ class Tuner:
             if not found:
                 self._warn(f"{response.name} could not be screened: too many trials failed.")
             self.outcome.effects[response.name] = found
-        changed = self._changed_by_earlier()
+        # The screening saw two levels of each knob only: one that an earlier run's best setting changes stays.
+        best = self._best_of(self._of_earlier(self.space.knobs))[:1]
+        default = self.space.default
+        changed = {path for one in best for path, level in one.items() if level != default[path]}
         left = [knob for knob in self.space.knobs if knob.path in changed or not self._idle(knob)]
         self.outcome.left_out = tuple(k.path for k in self.space.knobs if k not in left)
         return left
@@ -374,12 +374,6 @@ class Tuner:
                 return  # every setting was seen; the race ranks the best of them
 
     # --- what an earlier run knows
-
-    def _changed_by_earlier(self) -> set[str]:
-        """Knobs that its best setting changes: the screening saw two levels of each only."""
-        best = self._best_of(self._of_earlier(self.space.knobs))[:1]
-        default = self.space.default
-        return {path for one in best for path, level in one.items() if level != default[path]}
 
     def _of_earlier(self, knobs: Sequence[Knob]) -> list[Seen]:
         """Returns the earlier run's settings that the search may ask for, with their logs as gains.

@@ -46,7 +46,14 @@ class Remote(Runner):
         """
         study = prepared.study
         assert study.remote is not None
-        images = _images(study, notify)
+        from hypertare.machines.image.build import build
+
+        profiles = [platform.image for platform in study.platforms if platform.image is not None]
+        images = {
+            (kernel, profile): build(kernel, profile, progress=notify)
+            for kernel in kernels(study)
+            for profile in profiles
+        }
         found: list[MachineResources] = []
         failed: list[MachineError] = []
         for reach in study.remote.hosts:
@@ -148,17 +155,6 @@ def _unlike(hosts: Sequence[RemoteHost]) -> Iterator[str]:
 def _host(on: MachineResources) -> RemoteHost:
     assert isinstance(on.elsewhere, RemoteHost)
     return on.elsewhere
-
-
-def _images(study: Study, notify: Callable[[str], None]) -> dict[tuple[str, str], Image]:
-    from hypertare.machines.image.build import build
-
-    profiles = [platform.image for platform in study.platforms if platform.image is not None]
-    return {
-        (kernel, profile): build(kernel, profile, progress=notify)
-        for kernel in kernels(study)
-        for profile in profiles
-    }
 
 
 def _may_have_kvm(study: Study) -> bool:
