@@ -323,7 +323,7 @@ class Tuner:
             if not found:
                 self._warn(f"{response.name} could not be screened: too many trials failed.")
             self.outcome.effects[response.name] = found
-        # The screening saw two levels of each knob only: one that an earlier run's best setting changes stays.
+        # The screening saw two levels of each knob only: what an earlier run's best setting changes stays.
         best = self._best_of(self._of_earlier(self.space.knobs))[:1]
         default = self.space.default
         changed = {path for one in best for path, level in one.items() if level != default[path]}
