@@ -213,7 +213,6 @@ class Campaign:
 
     def _take(self, place: TrialSlot, finished: FinishedTrial) -> None:
         self.cells.enter(place, finished)
-        self.cells.took(place, finished)
         self.observer.end(finished, self.remaining_s())
 
     # --- time

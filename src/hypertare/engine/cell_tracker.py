@@ -48,6 +48,7 @@ class CellTracker:
         self._abandoned: set[tuple[Key, str]] = set()
         self._resting: set[tuple[Key, str]] = set()
         self._seconds: dict[tuple[str, str], tuple[float, int]] = {}
+        """By workload and node: seconds of all trials, and how many these are."""
         self._watched = {
             Key(number, cell): self._watch(plot)
             for number, plot in enumerate(self.design.plots)
@@ -151,13 +152,16 @@ class CellTracker:
     # --- what was measured
 
     def enter(self, place: TrialSlot, finished: FinishedTrial) -> None:
-        """Takes a trial that has just ended: it counts for the decision about its cell, and too many
-        failures in a row give its variant up.
+        """Takes a trial that has ended. It counts for the decision about its cell, and for how long such
+        trials take on its node; too many failures in a row give its variant up.
         """
         key, variant, planned = place.key, place.variant, finished.planned
         self._count(key, variant, finished)
         if finished.error is None:
             self._failures[key, variant.node] = 0
+            at = planned.workload, variant.node
+            seconds, trials = self._seconds.get(at, (0.0, 0))
+            self._seconds[at] = seconds + finished.elapsed_s, trials + 1
             return
         self._failures[key, variant.node] += 1
         where = f"{planned.workload} on {variant.platform}"
@@ -242,13 +246,6 @@ class CellTracker:
         return self._by_cell.get((planned.platform, series_key(planned.cell)), [])
 
     # --- time
-
-    def took(self, place: TrialSlot, finished: FinishedTrial) -> None:
-        """Learns how long a trial of a workload takes on a node."""
-        if finished.error is None:
-            at = place.planned.workload, place.variant.node
-            seconds, trials = self._seconds.get(at, (0.0, 0))
-            self._seconds[at] = seconds + finished.elapsed_s, trials + 1
 
     @property
     def any_timed(self) -> bool:

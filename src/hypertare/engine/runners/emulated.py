@@ -149,11 +149,8 @@ def _emulator(prepared: Prepared, notify: Callable[[str], None]) -> Emulator | N
 
 def _cells(prepared: Prepared) -> list[Settings]:
     """The settings of the machine that the run boots, each once."""
-    found: list[Settings] = []
-    for plot in prepared.design.plots:
-        cell = prepared.file.cell(plot.levels).emulated
-        found += [cell] if cell not in found else []
-    return found
+    cells = (prepared.file.cell(plot.levels).emulated for plot in prepared.design.plots)
+    return list(dict.fromkeys(cells))
 
 
 def _of_ours(on: MachineResources) -> str:

@@ -122,7 +122,8 @@ class Local(Runner):
 def _look_at_given(
     study: Study, notify: Callable[[str], None]
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """Starts and checks the given machines before anything else begins.
+    """Starts those of the given machines that are domains of libvirt, and checks all before anything else
+    begins.
 
     Returns:
         The address of each machine's peer, by the machine's address, if the study needs a network; and the
@@ -142,7 +143,12 @@ def _look_at_given(
             # Nothing is started for a run that does not begin.
             continue
         try:
-            was_off = _is_started(machine, notify)
+            was_off = False
+            if machine.start and machine.domain is not None:
+                notify(f"asking libvirt for {machine.domain}")
+                was_off = libvirt.start(machine.connect, machine.domain)
+                if was_off:
+                    notify(f"started {machine.domain}; it is shut down when hypertare ends")
             notify(f"looking at {' '.join(machine.words)}")
             # One that is sent nothing may be reached by an address that is not its own.
             unsent = machine.model_copy(update={"address": None})
@@ -163,17 +169,6 @@ def _look_at_given(
         to = peer.address if peer is not None else None
         peers[machine.address] = to or address_towards(machine.address)
     return peers, processes
-
-
-def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
-    """Starts a machine that is a domain of libvirt; returns whether it was off until now."""
-    if not machine.start or machine.domain is None:
-        return False
-    notify(f"asking libvirt for {machine.domain}")
-    was_off = libvirt.start(machine.connect, machine.domain)
-    if was_off:
-        notify(f"started {machine.domain}; it is shut down when hypertare ends")
-    return was_off
 
 
 def _look(
