@@ -56,7 +56,7 @@ def test_a_page_says_what_the_run_beside_it_found(path: Path) -> None:
     for picture in document.charts:
         assert f"]({path.stem}/{picture})" in text
     with Store.open(folder) as store:
-        meta, younger = store.meta, [one.text for one in store.events() if CLAIMS_OF in one.text]
+        meta, younger = store.meta, [one for one in store.warnings() if CLAIMS_OF in one]
     assert all(f"- {sentence}" in text for sentence in younger), "claims younger than the trials"
     assert meta.folder == "studies" and "--out" not in meta.argv
     assert str(ROOT).encode() not in (folder / "run.sqlite").read_bytes()

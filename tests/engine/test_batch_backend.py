@@ -26,7 +26,7 @@ OTHER = Ask({"sut.nic": "pcnet"}, {"nic": "pcnet"})
 def trial_runner(machine: MadeUp, journal: Journal, text: str = PLAIN) -> TrialRunner:
     recorder = TrialRecorder(StudyFile(text, "tiny.toml"), journal, Nobody())
     asking = Asking("work", "native", recorder, ON, 1)
-    return TrialRunner(BatchBackend(asking, machine), clock=lambda: 0.0)
+    return BatchBackend(asking, machine, clock=lambda: 0.0)
 
 
 def rates(answers: list[FinishedTrial]) -> list[float]:

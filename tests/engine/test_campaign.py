@@ -16,6 +16,9 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.engine.campaign import Campaign
 from hypertare.engine.cell_tracker import MAX_FAILURES
 from hypertare.engine.expected import expected_run_s
+from hypertare.engine.prepare import Prepared
+from hypertare.engine.run_options import RunOptions
+from hypertare.engine.session import Session
 from hypertare.machines.steps import AgentError
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, REACH
@@ -170,18 +173,10 @@ def campaign(
 ) -> Campaign:
     file = StudyFile(text, "probe.toml")
     study = file.study()
-    design = make(study, 1)
-    return Campaign(
-        file,
-        study,
-        design,
-        machine,
-        recorder,
-        recorder,
-        replace(ON, further=(ON,) * len(further)),
-        clock=lambda: machine.time,
-        further=further,
-    )
+    prepared = Prepared(file, study, make(study, 1), ON.cpus, None)
+    on = replace(ON, further=(ON,) * len(further))
+    session = Session(prepared, on, recorder, recorder, RunOptions())
+    return Campaign(session, machine, further, clock=lambda: machine.time)
 
 
 def measured(recorder: TrialRecorder, platform: str) -> list[FinishedTrial]:

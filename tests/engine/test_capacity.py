@@ -8,8 +8,7 @@ from hypertare.base.units import parse_of_capacity
 from hypertare.design.design import Variant, WholePlot, make
 from hypertare.design.planner import Capacity, Chance, MachineResources, make_trial
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.engine import capacity
-from hypertare.engine.capacity import Need
+from hypertare.engine.capacity import Need, capacity_needs, measured_capacity
 from hypertare.protocol.plan import StreamSend
 from hypertare.study import StudyFile
 
@@ -68,13 +67,13 @@ def test_a_rate_is_a_number_or_a_share() -> None:
 
 def test_a_capacity_is_needed_for_each_bench_and_only_where_a_rate_is_a_share_of_it() -> None:
     one = file()
-    found = capacity.needs(one, one.study(), make(one.study(), 1))
+    found = capacity_needs(one, one.study(), make(one.study(), 1))
     assert [(need.workload, need.plot.levels["sut.nic"]) for need in found] == [
         ("load", "e1000"),
         ("load", "vmxnet3"),
     ]
     plain = file(STUDY.replace("50 % of capacity", "1M").replace("100 % of capacity", "3M"))
-    assert capacity.needs(plain, plain.study(), make(plain.study(), 1)) == []
+    assert capacity_needs(plain, plain.study(), make(plain.study(), 1)) == []
 
 
 def test_the_ask_paces_nothing_and_leaves_the_knobs_alone() -> None:
@@ -88,17 +87,17 @@ def test_it_is_the_least_median_of_the_platforms() -> None:
     need = Need("load", WholePlot({}, (NATIVE, GUEST)))
     slow = [trial("guest", {"sut.nic": "e1000"}, goodput) for goodput in (3e6, 9e6, 4e6)]
     fast = [trial("native", {}, 50e6)]
-    assert capacity.measured(need, [*slow, *fast]) == Capacity("load", {}, 4e6)
-    assert capacity.measured(need, slow) is None
+    assert measured_capacity(need, [*slow, *fast]) == Capacity("load", {}, 4e6)
+    assert measured_capacity(need, slow) is None
     others = [trial("native", {}, 1.0, kind="measured"), trial("native", {"sut.nic": "x"}, 1.0)]
-    assert capacity.measured(need, [*slow, *fast, *others]) == Capacity("load", {}, 4e6)
+    assert measured_capacity(need, [*slow, *fast, *others]) == Capacity("load", {}, 4e6)
 
 
 @pytest.mark.parametrize("goodput", [None, 0.0])
 def test_without_a_capacity_the_reason_is_said(goodput: float | None) -> None:
     need = Need("load", WholePlot({}, (NATIVE,)))
     with pytest.raises(MachineError, match="load on native is not known"):
-        capacity.measured(need, [trial("native", {}, goodput)])
+        measured_capacity(need, [trial("native", {}, goodput)])
 
 
 def test_a_share_becomes_a_rate_of_the_bench_that_fits_best() -> None:

@@ -21,9 +21,9 @@ def trial_runner(
     machine: MadeUp, recorder: TrialRecorder, platform: str = "guest", first: int | None = None
 ) -> TrialRunner:
     file = StudyFile(TEXT.replace('"guest"]', '"container", "guest"]'), "probe.toml")
-    asking = Asking("build", platform, Written(file, recorder, recorder), ON, 1)
+    asking = Asking("build", platform, Written(file, recorder, recorder), ON, 1, first)
     clock = lambda: machine.time  # noqa: E731
-    return TrialRunner(StepBackend(asking, machine, clock), clock, first)
+    return StepBackend(asking, machine, clock)
 
 
 def boots(trials: list[FinishedTrial]) -> list[int]:

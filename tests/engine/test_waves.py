@@ -15,6 +15,9 @@ from hypertare.design.design import make
 from hypertare.design.planner import MachineResources
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.expected import expected_boots, expected_boots_s
+from hypertare.engine.prepare import Prepared
+from hypertare.engine.run_options import RunOptions
+from hypertare.engine.session import Session
 from hypertare.engine.waves import Waves
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import Output
@@ -116,7 +119,9 @@ class Nobody:
 def campaign(machine: MadeUp, journal: Journal, text: str = TEXT) -> Waves:
     file = StudyFile(text, "tiny.toml")
     study = file.study()
-    return Waves(file, study, make(study, 1), machine, journal, Nobody(), ON, clock=lambda: 0.0)
+    prepared = Prepared(file, study, make(study, 1), ON.cpus, None)
+    session = Session(prepared, ON, journal, Nobody(), RunOptions())
+    return Waves(session, machine, clock=lambda: 0.0)
 
 
 def test_cells_are_measured_until_they_are_precise() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.runs import outputs
+from hypertare.runs.outputs import write_outputs
 from hypertare.runs.store import Store
 from tests import factory
 
@@ -17,7 +17,7 @@ def test_each_trial_has_a_file_with_what_was_printed(tmp_path: Path) -> None:
     folder = factory.write(tmp_path / "run", script)
     with Store.open(folder) as store:
         trials = list(store.trials())
-        place = outputs.write(store, folder)
+        place = write_outputs(store, folder)
     assert place == folder / "output"
     assert len(list(place.iterdir())) == len(trials)
     first = (place / f"0000-{trials[0].planned.platform}.log").read_text()
@@ -29,4 +29,4 @@ def test_where_it_cannot_be_written_it_says_so(tmp_path: Path) -> None:
     folder = factory.write(tmp_path / "run", factory.Script(1))
     (folder / "output").write_text("in the way")
     with Store.open(folder) as store, pytest.raises(MachineError, match="cannot be written"):
-        outputs.write(store, folder)
+        write_outputs(store, folder)

@@ -33,7 +33,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         assert store.meta == factory.meta(script)
         assert [m.what for m in store.milestones()] == ["started", "completed"]
         assert list(store.benches()) == [(0, factory.bench_records(script))]
-        assert [event.text for event in store.events()] == list(script.warnings)
+        assert store.warnings() == list(script.warnings)
         for trial in expected:
             made = factory.records(trial, script)
             assert store.records(trial.planned.id)[: len(made)] == made

@@ -315,7 +315,7 @@ def test_a_damaged_file_never_gives_a_traceback(tmp_path: Path, seed: int) -> No
         with Store.open(run) as store:
             for trial in store.trials():
                 store.records(trial.planned.id)
-            _ = store.meta, list(store.benches()), store.events(), store.milestones()
+            _ = store.meta, list(store.benches()), store.warnings(), store.milestones()
     except InputError as error:
         assert str(run) in str(error)
 

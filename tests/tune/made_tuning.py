@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 from hypertare.findings.tuning import Tuning
-from hypertare.tune.findings import Circumstances, document
+from hypertare.tune.findings import document
 from hypertare.tune.space import Knob, Setting, Space
 from tests import factory
 from tests.tune.made_up import MadeUp, aims, tune
@@ -34,17 +35,23 @@ def made(text: str = "buffers") -> Tuning:
     outcome = tune(lab, KNOBS, "balance", 120, ladders=(LADDER,))
     outcome.warnings.append(text)
     began = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-    where = Circumstances(
-        study=text,
-        question=f"Which is faster? {text}",
-        machine=factory.meta(factory.Script()).machine,
-        accelerator="kvm",
-        seed=1,
-        started=began,
-        ended=began + timedelta(minutes=7),
+    prepared = SimpleNamespace(
+        run=SimpleNamespace(
+            study=SimpleNamespace(
+                name=text,
+                question=f"Which is faster? {text}",
+                sut=SimpleNamespace(nic="virtio-net"),
+            ),
+            design=SimpleNamespace(seed=1),
+        ),
+        space=Space(KNOBS, (LADDER,)),
+        aims=aims("balance"),
+        budget="120 trials",
         platform="guest",
         workload="t",
-        budget="120 trials",
-        trials=lab.trials,
+        known=None,
     )
-    return document(outcome, Space(KNOBS, (LADDER,)), aims("balance"), where, "virtio-net")
+    machine = factory.meta(factory.Script()).machine
+    return document(
+        outcome, prepared, machine, "kvm", began, began + timedelta(minutes=7), lab.trials
+    )

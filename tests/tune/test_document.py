@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.base.closed import Closed
 from hypertare.findings.tuning import Tuning
 from hypertare.findings.tuning_over import TuningOver
-from hypertare.runs.part import Part
 
 FOLDER = Path(__file__).parents[2] / "schema"
-SCHEMAS: dict[str, type[Part]] = {
+SCHEMAS: dict[str, type[Closed]] = {
     "tune.schema.json": Tuning,
     "tune-over.schema.json": TuningOver,
 }

@@ -96,8 +96,8 @@ def prepared(run: Path, text: str = STUDY, *overrides: str) -> session.Prepared:
 
 def test_cells_become_settings_in_the_tuning_s_words(tmp_path: Path) -> None:
     found = prepared(run_of(tmp_path / "run")).known
-    assert found is not None and not found.left_out
-    assert len(found.settings) == 3 * 2 * 3 and found.trials == 2 * 18
+    assert found is not None and not found.before.left_out
+    assert len(found.settings) == 3 * 2 * 3 and found.before.trials == 2 * 18
     best = max(found.settings, key=lambda one: one.logs["goodput"])
     assert best.setting == {
         MTU: 9000,
@@ -117,14 +117,14 @@ def test_what_has_no_place_in_the_tuning_is_left_out_visibly(tmp_path: Path) -> 
     text = f"{head}[tune.knobs]{tuned.replace('[500, 1500, 9000]', '[1500, 9000]')}"
     found = prepared(run_of(tmp_path / "run"), text).known
     assert found is not None and len(found.settings) == 12
-    assert found.left_out == ("6 of its cells: mtu 500 is none of the tuning's levels",)
+    assert found.before.left_out == ("6 of its cells: mtu 500 is none of the tuning's levels",)
 
 
 def test_factors_that_are_not_tuned_have_to_be_as_here(tmp_path: Path) -> None:
     text = STUDY.replace('"workloads.tcp.message" = ["1K", "8K", "64K"]\n', "")
     found = prepared(run_of(tmp_path / "run"), text).known
     assert found is not None and len(found.settings) == 6
-    assert set(found.left_out) == {
+    assert set(found.before.left_out) == {
         "6 of its cells: message 1024, here 8192",
         "6 of its cells: message 65536, here 8192",
     }

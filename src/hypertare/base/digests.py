@@ -1,4 +1,4 @@
-"""SHA-256 of files that do not change while this process works."""
+"""SHA-256 of files."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import threading
 from pathlib import Path
 
 
+def digest_of(path: Path) -> str:
+    """In hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class Digests:
-    """Each file is read once, whichever thread asks."""
+    """Of files that do not change while this process works: each is read once, whichever thread asks."""
 
     def __init__(self) -> None:
         self._known: dict[Path, str] = {}
         self._lock = threading.Lock()
 
     def of(self, path: Path) -> str:
-        """In hexadecimal digits."""
         with self._lock:
             known = self._known.get(path)
         if known is None:
-            with path.open("rb") as file:
-                known = hashlib.file_digest(file, "sha256").hexdigest()
+            known = digest_of(path)
             with self._lock:
                 self._known[path] = known
         return known

@@ -22,8 +22,6 @@ _finishing: str | None = None
 """The name of the work that `finishing` protects, None outside of it."""
 _asked = False
 """Whether Ctrl-C came within `finishing`."""
-
-
 _keeps = False
 
 
@@ -112,14 +110,11 @@ def _raise_again_until_heard() -> NoReturn:
 
 
 def _again(_signal: int, _frame: FrameType | None) -> None:
-    if not _on_its_way(sys.exc_info()[1]):
-        raise KeyboardInterrupt
-
-
-def _on_its_way(handled: BaseException | None) -> bool:
+    handled = sys.exc_info()[1]
     while handled is not None:
-        # A generator that an interrupt leaves behind is closed, and tidies, knowing only that.
+        # One is on its way. A generator that an interrupt leaves behind is closed, and tidies, knowing only
+        # that.
         if isinstance(handled, KeyboardInterrupt | GeneratorExit):
-            return True
+            return
         handled = handled.__context__
-    return False
+    raise KeyboardInterrupt

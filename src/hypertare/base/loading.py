@@ -26,7 +26,7 @@ def begin() -> None:
     """Starts a thread that loads the modules that `later` has named; `wait` waits for it."""
     if not _later:
         return
-    thread = threading.Thread(target=_load_beside, args=(_taken(),), name="loading", daemon=True)
+    thread = threading.Thread(target=_load, args=(_taken(), _HEAD_START_S), daemon=True)
     _loading.append(thread)
     thread.start()
 
@@ -45,11 +45,7 @@ def _taken() -> tuple[str, ...]:
     return taken
 
 
-def _load_beside(modules: tuple[str, ...]) -> None:
-    time.sleep(_HEAD_START_S)
-    _load(modules)
-
-
-def _load(modules: tuple[str, ...]) -> None:
+def _load(modules: tuple[str, ...], after_s: float = 0.0) -> None:
+    time.sleep(after_s)
     for module in modules:
         import_module(module)

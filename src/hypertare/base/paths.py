@@ -64,7 +64,7 @@ def _built(name: str, what: str, variable: str) -> Path:
             f"{variable} names {path}, which is not there.",
             "Correct it, or unset it and run `cargo build --release`.",
         )
-    places = _places(name)
+    places = (CHECKOUT / "target" / ARCH.target / "release" / name, PACKAGE / "bin" / name)
     for place in places:
         if place.is_file():
             return place
@@ -72,7 +72,3 @@ def _built(name: str, what: str, variable: str) -> Path:
         f"{what} is not built: no {name} in {' or '.join(str(place.parent) for place in places)}.",
         f"Build it with `cargo build --release` in the source directory, or name it with {variable}.",
     )
-
-
-def _places(name: str) -> tuple[Path, ...]:
-    return (CHECKOUT / "target" / ARCH.target / "release" / name, PACKAGE / "bin" / name)

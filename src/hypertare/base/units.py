@@ -25,10 +25,8 @@ _SECONDS = {
 
 
 def _split(text: object, what: str, example: str) -> tuple[float, str]:
-    if isinstance(text, bool):
-        raise ValueError(f"{text} is not a {what}; write for example {example}")
     if isinstance(text, int | float):
-        if not (math.isfinite(text) and text >= 0):
+        if isinstance(text, bool) or not (math.isfinite(text) and text >= 0):
             raise ValueError(f"{text} is not a {what}; write for example {example}")
         return float(text), ""
     match = _NUMBER.match(str(text))

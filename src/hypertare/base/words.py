@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from hypertare.base import figures
+from hypertare.base.figures import number, plain_decimals, significant
 from hypertare.base.level import Level
 
 _AS_FACTOR = 9.0
@@ -19,9 +19,9 @@ def percent(share: float) -> str:
     ('+38.1 %', '−0.42 %', '×48')
     """
     if share >= _AS_FACTOR:
-        return f"×{figures.significant(1 + share)}"
+        return f"×{significant(1 + share)}"
     change = 100 * share
-    text = figures.number(change, figures.plain_decimals(float(f"{change:.3g}")))
+    text = number(change, plain_decimals(float(f"{change:.3g}")))
     return f"{'+' if share > 0 else ''}{text} %"
 
 

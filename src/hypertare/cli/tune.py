@@ -290,7 +290,7 @@ def _of_command(
     from hypertare.base.host_files import Host
     from hypertare.machines.host import vhost
     from hypertare.platforms.registry import BASELINE
-    from hypertare.tune.of_command import knobs
+    from hypertare.tune.of_command import knobs_of_command
 
     platform = str(_OF_COMMAND["platform"])
     file = study_file(
@@ -306,7 +306,7 @@ def _of_command(
         value=value,
         peer=peer,
     )
-    offered = knobs(
+    offered = knobs_of_command(
         has_peer=peer is not None, has_vhost=vhost.can_be_used(Host()), huge_pages=huge_pages
     )
     file.raw["tune"] = {**_OF_COMMAND, "knobs": offered}
@@ -378,7 +378,6 @@ def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
     import json as json_module
 
     from hypertare.report import tuning as report
-    from hypertare.tune.findings import known_before
 
     budget, aims = prepared.budget, prepared.aims
     seconds = prepared.budget_s(jobs)
@@ -391,7 +390,7 @@ def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
             "workload": prepared.workload,
             "goal": aims.goal,
             "budget": str(budget),
-            "known": known_before(prepared.known).model_dump() if prepared.known else None,
+            "known": prepared.known.before.model_dump() if prepared.known else None,
             "knobs": {
                 knob.path: {
                     "default": knob.default,
@@ -420,6 +419,6 @@ def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
         )
         print(f"  {knob.path}: {levels} (default: {level_text(knob.default)})")
     if prepared.known is not None:
-        print(report.known(known_before(prepared.known)))
+        print(report.known(prepared.known.before))
     left_out = "" if prepared.counts_boots else " without boots"
     print(f"budget: {budget}, about {human_duration(seconds)}{left_out}")

@@ -358,10 +358,10 @@ def weigh(
         loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on_machine, folder, watch, run_options=run_options, asked=asked)
     if log:
-        from hypertare.runs import outputs as printed
+        from hypertare.runs.outputs import write_outputs
 
         with Store.open(folder) as store:
-            printed.write(store, folder)
+            write_outputs(store, folder)
     finish(folder, ended, json=json, html=html)
 
 

@@ -12,20 +12,20 @@ verdict rests on few blocks (`apart`) every trial has a boot of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from hypertare.base.level import Cell
+from hypertare.base.level import Cell, key
 from hypertare.design.asks import Ask
 from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.engine.boots import BatchMachine, Boots
 from hypertare.engine.expected import most_asked_of_boot
-from hypertare.engine.trial_runner import Asking, levels_of
+from hypertare.engine.trial_runner import Asking, TrialRunner, levels_of
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
-from hypertare.machines.emulated import Output
+from hypertare.machines.emulated import EmulatedMachine, Output
 from hypertare.study import BASELINE
 
 _NUMBERED = {"asked": "block"}
@@ -42,31 +42,22 @@ class _Asked:
     key: tuple[int, int]
 
 
-class BatchBackend:
+class BatchBackend(TrialRunner):
     """Measures asked blocks in boots of a few trials each."""
 
     retakes = True
     """An interrupted block is measured again, with the same seed."""
 
-    def __init__(self, asking: Asking, machine: BatchMachine) -> None:
-        self.asking = asking
-        self.boots = Boots(machine, asking.recorder)
-        self._warmup = asking.warmup
+    def __init__(
+        self, asking: Asking, machine: EmulatedMachine, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(asking, clock)
+        self.machine = machine
         self._most = most_asked_of_boot(asking.recorder.study)
-
-    def renew(self) -> None:
-        """Does nothing: no two blocks share a boot."""
-
-    def close(self) -> None:
-        """Does nothing: no boot outlives its block."""
 
     def measure(
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:
-        """The answers of each block, in the order of its asks.
-
-        `apart`: every trial has a boot of its own, for the first of a boot may differ from those after it.
-        """
         most = 1 if apart else self._most
         shared = [
             asked
@@ -83,9 +74,9 @@ class BatchBackend:
         self, asks: Sequence[Ask], kind: Kind, number: int, most: int
     ) -> Iterator[list[_Asked]]:
         """Divides a block, in random order, into boots: each has asks that need the same machine."""
-        block = self.asking.numbers.new_block()
+        block = self.numbers.new_block()
         machines: dict[object, list[_Asked]] = {}
-        for place in self.asking.shuffled(len(asks), block):
+        for place in self._shuffled(len(asks), block):
             asked = _Asked(asks[place], block, kind, (number, place))
             machines.setdefault(self._machine_of(asked), []).append(asked)
         for same in machines.values():
@@ -99,8 +90,7 @@ class BatchBackend:
         """
         if asked.ask.replicate is not None:
             return asked.key
-        hard = sorted((path, repr(level)) for path, level in _hard(asked.ask).items())
-        return self._guests_of(asked.ask), repr(hard)
+        return self._guests_of(asked.ask), key(_hard(asked.ask))
 
     def _measured(self, shared: Sequence[Sequence[_Asked]]) -> dict[tuple[int, int], FinishedTrial]:
         """Carries these boots out, and records their trials block by block.
@@ -115,7 +105,11 @@ class BatchBackend:
         with closing(self._carried_out(shared)) as ended:
             for asked, batch, output in ended:
                 if len(asked) > 1 and batches.is_spoilt(batch, output):
-                    self._warn_of_loss(len(asked), output)
+                    why = output.error or "a node of its bench was gone before the last of them"
+                    self.recorder.warn(
+                        f"a machine that {len(asked)} trials shared was lost, and each is measured "
+                        f"again by itself: {why}"
+                    )
                     spoilt += asked
                 elif spoilt:
                     waiting.append((batch, output))
@@ -133,30 +127,27 @@ class BatchBackend:
     ) -> Generator[tuple[Sequence[_Asked], Batch, Output], None, None]:
         """Yields the boots that ended, in their order; closing it stops those that run."""
         boots = [self._boot_of(asked) for asked in shared]
-        with self.boots.outputs(boots) as outputs:
+        with closing(self.machine.run(boots)) as outputs:
             for done, (asked, batch, output) in enumerate(
                 zip(shared, boots, outputs, strict=True), start=1
             ):
                 yield asked, batch, output
-                left_s = self.asking.left_s()
-                self.asking.recorder.observer.boots(done, len(boots), self.boots.jobs, left_s)
-
-    def _warn_of_loss(self, trials: int, output: Output) -> None:
-        why = output.error or "a node of its bench was gone before the last of them"
-        self.asking.recorder.warn(
-            f"a machine that {trials} trials shared was lost, and each is measured again by "
-            f"itself: {why}"
-        )
+                left_s = self.left_s()
+                self.recorder.observer.boots(done, len(boots), self.machine.jobs, left_s)
 
     def _boot_of(self, shared: Sequence[_Asked]) -> Batch:
         """Makes the boot of these trials, with warm-ups of each before them."""
-        asking, boot, first = self.asking, self.asking.numbers.new_boot(), shared[0]
-        plot, variant = self._plot(first.ask)
+        boot, first = self.numbers.new_boot(), shared[0]
+        platforms = dict.fromkeys((BASELINE, self.asking.platform))
+        variants = tuple(
+            name_nodes([Variant(platform) for platform in platforms], self._guests_of(first.ask))
+        )
+        plot = WholePlot(_hard(first.ask), variants)
         kinds: list[Kind] = ["warmup"] * self._warmup
         slots = [
             TrialSlot(
-                variant,
-                asking.planned(asked.ask, asked.block, boot, kind),
+                variants[-1],
+                self._planned(asked.ask, asked.block, boot, kind),
                 levels_of(asked.ask),
                 asked.key,
             )
@@ -164,26 +155,19 @@ class BatchBackend:
             for asked in shared
         ]
         replicate = first.block if first.ask.replicate is None else first.ask.replicate
-        seed = seed_of(asking.seed, _NUMBERED, replicate)
-        return batches.make(asking.recorder.file, plot, boot, seed, slots, asking.on)
-
-    def _plot(self, ask: Ask) -> tuple[WholePlot, Variant]:
-        platforms = dict.fromkeys((BASELINE, self.asking.platform))
-        variants = tuple(
-            name_nodes([Variant(platform) for platform in platforms], self._guests_of(ask))
-        )
-        return WholePlot(_hard(ask), variants), variants[-1]
+        seed = seed_of(self.asking.seed, _NUMBERED, replicate)
+        return batches.make(self.recorder.file, plot, boot, seed, slots, self.asking.on)
 
     def _guests_of(self, ask: Ask) -> int:
-        return self.asking.recorder.file.cell(levels_of(ask)).bench_guests
+        return self.recorder.file.cell(levels_of(ask)).bench_guests
 
     def _take_in(self, batch: Batch, output: Output) -> dict[tuple[int, int], FinishedTrial]:
         """Records the trials of a boot and returns those that were asked for: each ask's last one."""
         answers = {}
         warmups = len(batch.places) * self._warmup // (1 + self._warmup)
-        for number, (place, finished) in enumerate(self.boots.take_in(batch, output)):
-            self.asking.recorder.observer.begin(place.planned)
-            self.asking.answer(finished, asked=number >= warmups)
+        for number, (place, finished) in enumerate(self.recorder.boot(batch, output)):
+            self.recorder.observer.begin(place.planned)
+            self._answer(finished, asked=number >= warmups)
             answers[place.key] = finished
         return answers
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 from hypertare.base import interrupt
 from hypertare.design import planner
@@ -16,20 +14,9 @@ from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines.background_load import BackgroundLoad
 from hypertare.machines.batch import TrialRecords, TrialSlot, loses_bench
+from hypertare.machines.steps import HostAgent
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record, TrialEnd
-
-
-class Machine(Protocol):
-    """A machine that takes one step after the other."""
-
-    @property
-    def proc(self) -> Path | None: ...
-    def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
-    def run(self, trial: plan.Trial) -> list[Record]: ...
-    def teardown(self) -> list[Record]: ...
-    def processes(self) -> tuple[int, ...]: ...
-    def stand_aside(self, cpus: Set[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -45,15 +32,10 @@ class NotMade:
 class _Site:
     """A host that benches stand on."""
 
-    machine: Machine
+    machine: HostAgent
     on: planner.MachineResources
     others: BackgroundLoad
     is_lost: bool = False
-
-
-def _watching(machine: Machine, recorder: TrialRecorder) -> BackgroundLoad:
-    notify = recorder.journal.add_other_programs
-    return BackgroundLoad(notify, machine.proc, beside=machine.processes)
 
 
 class Benches:
@@ -66,31 +48,23 @@ class Benches:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: HostAgent,
         recorder: TrialRecorder,
         on: planner.MachineResources,
         clock: Callable[[], float] = time.monotonic,
-        further: Sequence[Machine] = (),
+        further: Sequence[HostAgent] = (),
     ) -> None:
         self.recorder = recorder
         self.clock = clock
+        notify = recorder.journal.add_other_programs
         self._sites = [
-            _Site(one, resources, _watching(one, recorder))
+            _Site(one, resources, BackgroundLoad(notify, one.proc, beside=one.processes))
             for one, resources in zip((machine, *further), on.hosts, strict=True)
         ]
         self._site = self._sites[0]
         self.plot: WholePlot | None = None
         self.lost = False
         self._plans: dict[object, plan.Trial] = {}
-
-    @property
-    def machine(self) -> Machine:
-        """The machine of the host that is in use."""
-        return self._site.machine
-
-    @property
-    def on(self) -> planner.MachineResources:
-        return self._site.on
 
     @property
     def others(self) -> BackgroundLoad:
@@ -125,15 +99,20 @@ class Benches:
         study = file.cell(plot.levels)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
         self._plans.clear()
-        bench = planner.make_bench(study, plot, cells, self.on)
-        records = self.machine.make_bench(bench, planner.boot_limit_s(study))
+        bench = planner.make_bench(study, plot, cells, self._site.on)
+        records = self._site.machine.make_bench(bench, planner.boot_limit_s(study))
         self.recorder.bench(boot, records)
         ready = records[-1]
         assert isinstance(ready, BenchReady)
         if ready.error is not None:
             return NotMade(ready.error, ready.node, tuple(records))
         self.plot = plot
-        self.machine.stand_aside(_under_test(bench, plot))
+        # The CPUs of what is measured, and of what moves its packets.
+        named = {name for variant in plot.variants for name in variant.nodes}
+        cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
+        if bench.datapath_cpu is not None:
+            cpus.add(bench.datapath_cpu)
+        self._site.machine.stand_aside(cpus)
         return None
 
     def run(self, place: TrialSlot, plot: WholePlot, limit_s: float = math.inf) -> FinishedTrial:
@@ -163,7 +142,7 @@ class Benches:
             trial = trial.model_copy(update={"phases": tuple(shorter)})
         self.recorder.observer.begin(place.planned)
         began = self.clock()
-        records = self.machine.run(trial)
+        records = self._site.machine.run(trial)
         seconds = self.clock() - began
         self.recorder.pass_on(records)
         end = records[-1]
@@ -191,7 +170,7 @@ class Benches:
                 planned.workload,
                 place.variant,
                 plot,
-                self.on,
+                self._site.on,
                 warmup=warmup,
             )
         return self._plans[key].model_copy(update={"id": planned.id})
@@ -205,11 +184,4 @@ class Benches:
         self.others.flush()
         if self.plot is not None:
             self.plot, self.lost = None, False
-            self.recorder.pass_on(self.machine.teardown())
-
-
-def _under_test(bench: plan.Bench, plot: WholePlot) -> frozenset[int]:
-    """The CPUs of what is measured, and of what moves its packets."""
-    named = {name for variant in plot.variants for name in variant.nodes}
-    cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
-    return frozenset(cpus if bench.datapath_cpu is None else cpus | {bench.datapath_cpu})
+            self.recorder.pass_on(self._site.machine.teardown())

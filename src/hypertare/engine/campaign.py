@@ -9,19 +9,21 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from hypertare.base import loading
 from hypertare.base.errors import HypertareError
-from hypertare.design import planner
-from hypertare.design.design import Design, WholePlot
+from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.engine.benches import Benches, Machine, NotMade
+from hypertare.engine.benches import Benches, NotMade
 from hypertare.engine.cell_tracker import CellTracker, Key, place_of
 from hypertare.engine.expected import bench_s, visits
 from hypertare.engine.numbers import Numbers
-from hypertare.engine.trial_recorder import Journal, Observer, TrialRecorder
 from hypertare.machines.batch import TrialSlot
-from hypertare.study import Study, StudyFile
+from hypertare.machines.steps import HostAgent
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 _MOST_GRACE_S = 60.0
 _LEAST_S = 15.0
@@ -35,24 +37,19 @@ class Campaign:
 
     def __init__(
         self,
-        file: StudyFile,
-        study: Study,
-        design: Design,
-        machine: Machine,
-        journal: Journal,
-        observer: Observer,
-        resources: planner.MachineResources,
+        session: Session,
+        machine: HostAgent,
+        further: Sequence[HostAgent] = (),
         clock: Callable[[], float] = time.monotonic,
-        further: Sequence[Machine] = (),
     ) -> None:
-        self.study = study
-        self.design = design
-        self.observer = observer
+        self.study = session.prepared.study
+        self.design = session.prepared.design
+        self.observer = session.observer
         self.clock = clock
-        self.recorder = TrialRecorder(file, journal, observer)
-        self.benches = Benches(machine, self.recorder, resources, clock, further)
-        self.cells = CellTracker(study, design, self.recorder.warn, resources)
-        stored = [trial for trial in journal.trials() if trial.planned.of_cell]
+        self.recorder = session.recorder
+        self.benches = Benches(machine, self.recorder, session.on, clock, further)
+        self.cells = CellTracker(session)
+        stored = [trial for trial in session.store.trials() if trial.planned.of_cell]
         self.numbers = Numbers.after(trial.planned for trial in stored)
         self.cells.resume(stored)
         self._started = clock()
@@ -216,7 +213,6 @@ class Campaign:
 
     def _take(self, place: TrialSlot, finished: FinishedTrial) -> None:
         self.cells.enter(place, finished)
-        self.cells.took(place, finished)
         self.observer.end(finished, self.remaining_s())
 
     # --- time

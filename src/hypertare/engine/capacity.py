@@ -25,7 +25,7 @@ moves no comparison.
 """
 
 
-def replicates(study: Study) -> int:
+def capacity_replicates(study: Study) -> int:
     """Returns the number of trials that each capacity is measured by."""
     return 1 if study.clock_kind.repeats else _TRIALS
 
@@ -45,36 +45,32 @@ class Need:
         return Ask(levels, self.cell(variant), replicate)
 
 
-def needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
+def capacity_needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
     """The capacities that must be known before anything else is planned."""
-    wanted = [name for name in study.workloads if _is_scaled(file, study, name)]
-    return [Need(workload, plot) for workload in wanted for plot in design.plots]
+    found = []
+    for workload in study.workloads:
+        path = f"workloads.{workload}.rate"
+        cells = [study, *(file.cell({path: v}) for v in study.factors_of(workload).get(path, ()))]
+        if any(cell.workloads[workload].is_share_of_capacity for cell in cells):
+            found += [Need(workload, plot) for plot in design.plots]
+    return found
 
 
-def _is_scaled(file: StudyFile, study: Study, workload: str) -> bool:
-    path = f"workloads.{workload}.rate"
-    cells = [study, *(file.cell({path: v}) for v in study.factors_of(workload).get(path, ()))]
-    found = (cell.workloads[workload] for cell in cells)
-    return any(one.is_share_of_capacity for one in found)
-
-
-def measured(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:
+def measured_capacity(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:
     """The capacity, none while a platform has no trial of it yet.
 
     Raises:
         MachineError: a trial failed, or nothing came through.
     """
     known = [trial for trial in trials if trial.planned.kind == "capacity"]
-    platforms = [_goodputs(need, variant, known) for variant in need.plot.variants]
-    if not all(platforms):
-        return None
-    return Capacity(need.workload, need.plot.levels, min(map(statistics.median, platforms)))
-
-
-def _goodputs(need: Need, variant: Variant, trials: Iterable[FinishedTrial]) -> list[float]:
-    cell = {"workload": need.workload, **need.cell(variant)}
-    mine = [t for t in trials if (t.planned.platform, t.planned.cell) == (variant.platform, cell)]
-    return [_goodput(trial) for trial in mine]
+    medians = []
+    for variant in need.plot.variants:
+        of = variant.platform, {"workload": need.workload, **need.cell(variant)}
+        mine = [_goodput(one) for one in known if (one.planned.platform, one.planned.cell) == of]
+        if not mine:
+            return None
+        medians.append(statistics.median(mine))
+    return Capacity(need.workload, need.plot.levels, min(medians))
 
 
 def _goodput(trial: FinishedTrial) -> float:

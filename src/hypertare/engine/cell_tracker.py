@@ -6,20 +6,21 @@ rests. A cell closes when each of its remaining variants rests or is at its limi
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from hypertare.base.level import Cell
 from hypertare.base.level import key as series_key
 from hypertare.design import planner
-from hypertare.design.design import Design, Variant, WholePlot
+from hypertare.design.design import Variant, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.findings.stopping import Watched
 from hypertare.machines.batch import TrialSlot
-from hypertare.study import Study
 from hypertare.study.size import expected_trial_s
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 MAX_FAILURES = 3
 """Failures in a row after which a variant is given up in a cell; the others go on."""
@@ -34,29 +35,24 @@ class Key:
 
 
 class CellTracker:
-    """The state of each cell. `warn` is called with a message for each variant that is left out."""
+    """The state of each cell of a run. Each variant that is left out is warned of."""
 
-    def __init__(
-        self,
-        study: Study,
-        design: Design,
-        warn: Callable[[str], None],
-        resources: planner.MachineResources,
-    ) -> None:
-        self.study = study
-        self.design = design
-        self.warn = warn
-        self._hosts = len(resources.hosts)
-        self._counts_in_warmups = planner.counts_in_warmups(study, resources)
+    def __init__(self, session: Session) -> None:
+        self.study = session.prepared.study
+        self.design = session.prepared.design
+        self.recorder = session.recorder
+        self._hosts = len(session.on.hosts)
+        self._counts_in_warmups = planner.counts_in_warmups(self.study, session.on)
         self._done: set[Key] = set()
         self._failures: Counter[tuple[Key, str]] = Counter()
         self._abandoned: set[tuple[Key, str]] = set()
         self._resting: set[tuple[Key, str]] = set()
-        self._seconds: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
+        self._seconds: dict[tuple[str, str], tuple[float, int]] = {}
+        """By workload and node: seconds of all trials, and how many these are."""
         self._watched = {
-            Key(plot, cell): self._watch(design.plots[plot])
-            for plot in range(len(design.plots))
-            for cell in range(len(design.cells))
+            Key(number, cell): self._watch(plot)
+            for number, plot in enumerate(self.design.plots)
+            for cell in range(len(self.design.cells))
         }
         self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
 
@@ -117,13 +113,11 @@ class CellTracker:
     ) -> Iterator[TrialSlot]:
         """One trial of every variant that takes part, in random order; not yet numbered."""
         plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
-        variants = {
-            _identity(variant.platform, variant.levels): variant for variant in plot.variants
-        }
+        variants = {(one.platform, series_key(one.levels)): one for one in plot.variants}
         names = {name for variant in plot.variants for name in variant.levels}
         for planned in self.design.block(plot, easy, block, boot, *order):
             own = {name: level for name, level in planned.cell.items() if name in names}
-            variant = variants[_identity(planned.platform, own)]
+            variant = variants[planned.platform, series_key(own)]
             if self._takes_part(key, variant):
                 yield place_of(key, variant, replace(planned, kind=kind))
 
@@ -158,27 +152,16 @@ class CellTracker:
     # --- what was measured
 
     def enter(self, place: TrialSlot, finished: FinishedTrial) -> None:
-        """Takes a trial that has just ended: it counts for the decision about its cell, and too many
-        failures in a row give its variant up.
+        """Takes a trial that has ended. It counts for the decision about its cell, and for how long such
+        trials take on its node; too many failures in a row give its variant up.
         """
-        self.count(place.key, place.variant, finished)
-        self._count_failure(place.key, place.variant, finished)
-
-    def count(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
-        """Lets a trial count for the decision about its cell."""
-        planned = finished.planned
-        if planned.kind != "measured":
-            return
-        watched = self._watched[key]
-        watched.begin(planned.block)
-        if finished.counts:
-            value = finished.values.get(self.study.workloads[planned.workload].headline)
-            watched.add(variant.node, planned.block, planned.boot, value)
-
-    def _count_failure(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
-        planned = finished.planned
+        key, variant, planned = place.key, place.variant, finished.planned
+        self._count(key, variant, finished)
         if finished.error is None:
             self._failures[key, variant.node] = 0
+            at = planned.workload, variant.node
+            seconds, trials = self._seconds.get(at, (0.0, 0))
+            self._seconds[at] = seconds + finished.elapsed_s, trials + 1
             return
         self._failures[key, variant.node] += 1
         where = f"{planned.workload} on {variant.platform}"
@@ -188,9 +171,20 @@ class CellTracker:
             self._done.add(key)
         elif self._failures[key, variant.node] >= MAX_FAILURES:
             self._abandoned.add((key, variant.node))
-            self.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
+            self.recorder.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
             if variant.kind.is_baseline:
                 self._done.add(key)
+
+    def _count(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
+        """Lets a trial count for the decision about its cell."""
+        planned = finished.planned
+        if planned.kind != "measured":
+            return
+        watched = self._watched[key]
+        watched.begin(planned.block)
+        if finished.counts:
+            value = finished.values.get(self.study.workloads[planned.workload].headline)
+            watched.add(variant.node, planned.block, planned.boot, value)
 
     def decide(self, key: Key) -> None:
         """Lets variants that are precise enough rest, and closes the cell when each rests, is at its limit
@@ -227,7 +221,7 @@ class CellTracker:
             wanted = of_block.get(trial.planned.block, places[0][0] if places else None)
             for key, variant in places:
                 if key == wanted:
-                    self.count(key, variant, trial)
+                    self._count(key, variant, trial)
         for key in self.open():
             if self._watched[key].attempts:
                 self.decide(key)
@@ -253,11 +247,6 @@ class CellTracker:
 
     # --- time
 
-    def took(self, place: TrialSlot, finished: FinishedTrial) -> None:
-        """Learns how long a trial of a workload takes on a node."""
-        if finished.error is None:
-            self._seconds[place.planned.workload, place.variant.node].add(finished.elapsed_s)
-
     @property
     def any_timed(self) -> bool:
         return bool(self._seconds)
@@ -269,31 +258,13 @@ class CellTracker:
     def block_s(self, key: Key) -> float:
         """Seconds that one block of a cell takes."""
         workload = self.design.cells[key.cell].workload
-        return sum(
-            self._expected(workload, variant.node)
+        unseen = expected_trial_s(self.study, workload), 1
+        seen = [
+            self._seconds.get((workload, variant.node), unseen)
             for variant in self.design.plots[key.plot].variants
             if self._takes_part(key, variant)
-        )
-
-    def _expected(self, workload: str, node: str) -> float:
-        seen = self._seconds.get((workload, node))
-        return expected_trial_s(self.study, workload) if seen is None else seen.mean
-
-
-class _Mean:
-    """The running mean of numbers."""
-
-    def __init__(self) -> None:
-        self._sum = 0.0
-        self._count = 0
-
-    def add(self, value: float) -> None:
-        self._sum += value
-        self._count += 1
-
-    @property
-    def mean(self) -> float:
-        return self._sum / self._count
+        ]
+        return sum(seconds / trials for seconds, trials in seen)
 
 
 def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> TrialSlot:
@@ -308,7 +279,3 @@ def _is_subject(variant: Variant, plot: WholePlot) -> bool:
     """
     alone = all(other.kind.is_baseline for other in plot.variants)
     return alone or not variant.kind.is_baseline
-
-
-def _identity(platform: str, levels: Cell) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    return platform, tuple(sorted((name, repr(level)) for name, level in levels.items()))

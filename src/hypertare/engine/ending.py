@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hypertare.base import interrupt
@@ -19,11 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ending:
+    """How a run ended; `left` says which settings of this host could not be put back."""
+
+    complete: bool = False
+    interrupted: bool = False
+    left: NotPutBackError | None = None
+
+
+@contextmanager
+def ending(store: Store, what: str, goes_on: str, kept: str) -> Iterator[Ending]:
     """Catches the exceptions that end a run early, and notes in the run's file how it ended.
 
-    Use as a context manager. Ctrl-C, and settings of this host that could not be put back, end the block
-    without an exception and are noted here, so that the caller can sum up first. The block sets `complete`
-    if nothing that was planned is missing.
+    Ctrl-C, and settings of this host that could not be put back, end the block without an exception and
+    are noted, so that the caller can sum up first. The block sets `complete` if nothing that was planned
+    is missing.
 
     Args:
         store: the run's file.
@@ -34,40 +44,20 @@ class Ending:
     Raises:
         AgentError: the agent is gone; it says what can be done with what there is.
     """
-
-    store: Store
-    what: str
-    goes_on: str
-    kept: str
-    complete: bool = False
-    interrupted: bool = False
-    left: NotPutBackError | None = None
-
-    def __enter__(self) -> Ending:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        try:
-            return self._takes(error)
-        finally:
-            self.store.ended(self.complete)
-
-    def _takes(self, error: BaseException | None) -> bool:
-        if isinstance(error, KeyboardInterrupt):
-            self.interrupted = True
-            interrupt.heard()
-            self.store.add_event(f"{self.what}{INTERRUPTED}{self.goes_on}` goes on with it")
-        elif isinstance(error, NotPutBackError):
-            self.left = error
-            self.store.add_event(str(error))
-        elif isinstance(error, AgentError):
-            raise AgentError(error.what, f"Every trial before is kept: {self.kept}") from error
-        return self.interrupted or self.left is not None
+    end = Ending()
+    try:
+        yield end
+    except KeyboardInterrupt:
+        end.interrupted = True
+        interrupt.heard()
+        store.add_event(f"{what}{INTERRUPTED}{goes_on}` goes on with it")
+    except NotPutBackError as error:
+        end.left = error
+        store.add_event(str(error))
+    except AgentError as error:
+        raise AgentError(error.what, f"Every trial before is kept: {kept}") from error
+    finally:
+        store.ended(end.complete)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,11 @@ def cuts(study: Study, design: Design) -> int:
 def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     """The least and the most boots of PCs of a whole run."""
     least, most = boots_of_plot(study)
-    each = cuts(study, design) * sum(_machines(design, kind) for kind in pc.classes(study))
+    plots = len(design.plots)
+    # The baseline's may be the same one in several plots.
+    baselines = len({seed_of(design.seed, plot.levels, 0) for plot in design.plots})
+    machines = sum(plots if kind.has_guests else baselines for kind in pc.classes(study))
+    each = cuts(study, design) * machines
     return least * each, most * each
 
 
@@ -94,13 +98,6 @@ def asked_s(
     boots = trials * boots_of_block / _BLOCK
     seconds = boots * _alone_s(study, kind) + trials * _HOST_PER_VIRTUAL_S * trial_s
     return seconds / min(jobs, boots_of_block)
-
-
-def _machines(design: Design, kind: PcClass) -> int:
-    """PCs of a class that differ: the baseline's may be the same one in several plots."""
-    if kind.has_guests:
-        return len(design.plots)
-    return len({seed_of(design.seed, plot.levels, 0) for plot in design.plots})
 
 
 def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> float:

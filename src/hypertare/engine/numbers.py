@@ -13,17 +13,8 @@ from dataclasses import dataclass, replace
 from hypertare.design.trials import Kind, PlannedTrial
 from hypertare.machines.batch import TrialSlot
 
-_BESIDE_CELLS: dict[Kind, int] = {"search": 1_000_000, "capacity": 2_000_000}
-
-
-def first_beside_cells(kind: Kind, next_free: int) -> int:
-    """Returns the first number for trials that are not of the design's cells.
-
-    Args:
-        kind: the kind of these trials.
-        next_free: a number above all that the run has given.
-    """
-    return max(_BESIDE_CELLS[kind], next_free)
+BESIDE_CELLS: dict[Kind, int] = {"search": 1_000_000, "capacity": 2_000_000}
+"""The least numbers of trials that are not of the design's cells."""
 
 
 @dataclass

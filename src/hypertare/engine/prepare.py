@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,34 +55,31 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     study = file.study()
     design = make(study, seed)
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    boots_pcs = study.machine_kind.boots_whole_pcs
     if not study.machine_kind.is_this_host:
         # Of one elsewhere it is seen later how many it has.
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
     on = MachineResources(cpus, "tcg", {}, {})
     workdir = _workdir(file, study)
-    check_fits(
-        file,
-        design,
-        cpus,
-        None if study.machine_kind.is_reached else Host().memory.get("MemAvailable"),
-    )
+    available = None if study.machine_kind.is_reached else Host().memory.get("MemAvailable")
+    check_fits(file, design, cpus, available)
     if workdir is not None:
         for plot in design.plots:
             _check_size(workdir, file.cell(plot.levels).sut.memory)
-    if boots_pcs:
-        _check_pcs(file, design, on)
+    if study.machine_kind.boots_whole_pcs:
+        from hypertare.machines import batch
+        from hypertare.machines.image import bird
+
+        for plot in design.plots:
+            batch.check_nics(file, plot, replace(on, daemon=bird.ON_EMULATED))
     check_virtiofsd(study)
     _check_devices(study)
     for name, settings in study.workloads.items():
         if settings.input_file is not None:
             _check_input(name, settings.input_file, workdir)
-        if study.sut.image is not None:
-            # Its programs are known when its files are: the agent says what is not there.
-            continue
-        if study.machine_kind.is_reached:
-            # So are those of a host elsewhere.
+        if study.sut.image is not None or study.machine_kind.is_reached:
+            # Programs of an image or of a host elsewhere are known when its files are: the agent says what
+            # is not there.
             continue
         if settings.argv and study.needs_files:
             for program in dict.fromkeys(settings.programs):
@@ -104,7 +101,11 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         searches.plan(file, study),
         modelled,
         _walks(file, design),
-        tuple(_published(file, study)),
+        tuple(
+            point
+            for wanted in study.published
+            for point in published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
+        ),
     )
 
 
@@ -117,11 +118,6 @@ def _walks(file: StudyFile, design: Design) -> dict[str, Description]:
     cells = (file.cell(plot.levels).emulated for plot in design.plots)
     words = dict.fromkeys(cell.walks for cell in cells if cell.walks_take_time)
     return {word: processors.find(word, file.folder) for word in words}
-
-
-def _published(file: StudyFile, study: Study) -> Iterator[Point]:
-    for wanted in study.published:
-        yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
 
 
 def check_fits(
@@ -303,44 +299,25 @@ def _check_input(name: str, given: str, workdir: Path | None) -> None:
 
 
 def _check_command(name: str, program: str, workdir: Path | None) -> None:
-    found = (
-        os.access((workdir or Path.cwd()) / program, os.X_OK)
-        if "/" in program
-        else shutil.which(program) is not None
-    )
-    if not found:
-        if any(character.isspace() for character in program):
-            raise InputError(
-                f"{name}: there is no program '{program}'.",
-                "After -- the first word is the program. A command line in quotes is for a shell: leave "
-                f"out the --, as in hypertare weigh '{program}'.",
-            )
-        raise InputError(
-            f"{name}: there is no program '{program}'.",
-            f"Searched in PATH: {os.environ.get('PATH', '')}"
-            if "/" not in program
-            else f"Searched from the work directory {workdir}.",
+    if "/" in program:
+        found = os.access((workdir or Path.cwd()) / program, os.X_OK)
+        do = f"Searched from the work directory {workdir}."
+    else:
+        found = shutil.which(program) is not None
+        do = f"Searched in PATH: {os.environ.get('PATH', '')}"
+    if any(character.isspace() for character in program):
+        do = (
+            "After -- the first word is the program. A command line in quotes is for a shell: leave "
+            f"out the --, as in hypertare weigh '{program}'."
         )
+    if not found:
+        raise InputError(f"{name}: there is no program '{program}'.", do)
 
 
 def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
     """The study's programs; paths are relative to its file, and absolute here."""
     names = study.sut.programs
     return tuple(str(file.folder / name) if is_own(name) else name for name in names)
-
-
-def _check_pcs(file: StudyFile, design: Design, on: MachineResources) -> None:
-    """Checks that the emulated PCs have room for the NICs of each bench.
-
-    Raises:
-        InputError: a bench needs more.
-    """
-    from hypertare.machines import batch
-    from hypertare.machines.image import bird
-
-    on = replace(on, daemon=bird.ON_EMULATED)
-    for plot in design.plots:
-        batch.check_nics(file, plot, on)
 
 
 def _check_in_image(name: str, programs: tuple[str, ...], sets: tuple[str, ...]) -> None:

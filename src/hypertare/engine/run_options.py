@@ -46,7 +46,21 @@ class RunOptions:
                 "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
             )
         if self.cluster is not None:
-            self._check_cluster(self.cluster, prepared)
+            from hypertare.machines.cluster.scheduler import check_address
+
+            check_address(self.cluster)
+            if alone:
+                raise InputError(
+                    "--cluster is for virtual time: by the wall clock a figure is one host's, and boots "
+                    "on several hosts are not replicates of each other.",
+                    "Leave it out, or set machine = 'emulated' and clock = 'virtual'.",
+                )
+            if self.jobs is not None and self.executor is None:
+                raise InputError(
+                    "--jobs says how many boots this host carries out at a time; with --cluster its "
+                    "workers do, each as many as it has threads.",
+                    "Leave --jobs out, and start workers with --nthreads N.",
+                )
         for option, allowed, wanted in (
             ("--allow-module-reload", self.allow.module_reload, "sut.paging"),
             ("--allow-huge-pages", self.allow.huge_pages, 'sut.pages = "2M"'),
@@ -55,23 +69,6 @@ class RunOptions:
                 _check_allowed(option, wanted, prepared)
         jobs = self.jobs or (1 if alone else len(os.sched_getaffinity(0)))
         return replace(self, jobs=jobs)
-
-    def _check_cluster(self, address: str, prepared: Prepared) -> None:
-        from hypertare.machines.cluster.scheduler import check_address
-
-        check_address(address)
-        if not prepared.study.clock_kind.repeats:
-            raise InputError(
-                "--cluster is for virtual time: by the wall clock a figure is one host's, and boots on "
-                "several hosts are not replicates of each other.",
-                "Leave it out, or set machine = 'emulated' and clock = 'virtual'.",
-            )
-        if self.jobs is not None and self.executor is None:
-            raise InputError(
-                "--jobs says how many boots this host carries out at a time; with --cluster its workers "
-                "do, each as many as it has threads.",
-                "Leave --jobs out, and start workers with --nthreads N.",
-            )
 
     @contextmanager
     def connected(self, notify: Callable[[str], None]) -> Iterator[RunOptions]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from hypertare.base import loading
 from hypertare.design.planner import MachineResources
-from hypertare.engine import capacity
-from hypertare.engine.ending import Ended, Ending, sum_up
+from hypertare.design.trials import Kind
+from hypertare.engine.capacity import capacity_needs, capacity_replicates, measured_capacity
+from hypertare.engine.ending import Ended, ending, sum_up
 from hypertare.engine.new_run import create
-from hypertare.engine.numbers import first_beside_cells
+from hypertare.engine.numbers import BESIDE_CELLS
 from hypertare.engine.prepare import Prepared, programs_of
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.registry import runner_of
@@ -49,7 +50,7 @@ def carry_out(
     goes_on = f"hypertare run --resume --out {folder}"
     kept = f"`hypertare report {folder}` shows them, `{goes_on}` goes on."
     with Store.resume(folder) if resume else create(prepared, on, folder, asked) as store:
-        with Ending(store, "the run", goes_on, kept) as end:
+        with ending(store, "the run", goes_on, kept) as end:
             session = Session(prepared, on, store, observer, run_options)
             session.model_walks()
             session.measure_capacities()
@@ -71,6 +72,10 @@ class Session:
     store: Store
     observer: Observer
     run_options: RunOptions
+
+    @cached_property
+    def recorder(self) -> TrialRecorder:
+        return TrialRecorder(self.prepared.file, self.store, self.observer)
 
     def model_walks(self) -> None:
         """Runs the workloads once under the model of page walks, which virtual time leaves out."""
@@ -97,33 +102,30 @@ class Session:
         All plans from now on use them.
         """
         study = self.prepared.study
-        wanted = capacity.needs(self.prepared.file, study, self.prepared.design)
+        wanted = capacity_needs(self.prepared.file, study, self.prepared.design)
         known = list(self.store.trials())
-        missing = [need for need in wanted if capacity.measured(need, known) is None]
+        missing = [need for need in wanted if measured_capacity(need, known) is None]
         kinds = {(need.workload, v.platform): None for need in missing for v in need.plot.variants}
         for workload, platform in kinds:
             blocks = [
                 [need.ask(variant, replicate)]
                 for need in missing
                 for variant in need.plot.variants
-                for replicate in range(capacity.replicates(study))
+                for replicate in range(capacity_replicates(study))
                 if (need.workload, variant.platform) == (workload, platform)
             ]
-            first = first_beside_cells("capacity", self.store.next_trial_id)
-            with self.trial_runner(workload, platform, first=first) as lab:
+            with self.trial_runner(workload, platform, beside_cells="capacity") as lab:
                 lab.blocks(blocks, "capacity")
         known = list(self.store.trials())
-        found = (capacity.measured(need, known) for need in wanted)
+        found = (measured_capacity(need, known) for need in wanted)
         self.on = replace(self.on, capacities=tuple(one for one in found if one is not None))
 
     def run_cells(self) -> bool:
         """Carries the design out; whether every cell came to its end."""
-        prepared = self.prepared
-        if prepared.search is not None and prepared.search.settings.only:
+        search = self.prepared.search
+        if search is not None and search.settings.only:
             return True
-        return self._runner.run_cells(
-            prepared, self.on, self.run_options, self.store, self.observer
-        )
+        return self._runner.run_cells(self)
 
     def run_searches(self) -> None:
         """Searches loss-free rates, one platform after the other, the settings of each side by side."""
@@ -136,22 +138,20 @@ class Session:
             rounds = Rounds(plan, platform, self.store.trials())
             if not rounds.trials_left:
                 continue
-            first = first_beside_cells("search", self.store.next_trial_id)
-            with self.trial_runner(plan.settings.workload, platform, first=first) as lab:
+            workload = plan.settings.workload
+            with self.trial_runner(workload, platform, beside_cells="search") as lab:
                 rounds.run(lab)
 
-    @contextmanager
     def trial_runner(
-        self, workload: str, platform: str, *, first: int | None = None
-    ) -> Iterator[TrialRunner]:
+        self, workload: str, platform: str, *, beside_cells: Kind | None = None
+    ) -> AbstractContextManager[TrialRunner]:
         """A trial runner on the study's machine, for whoever decides as answers come what to ask next."""
-        recorder = TrialRecorder(self.prepared.file, self.store, self.observer)
-        asking = Asking(workload, platform, recorder, self.on, self.prepared.design.seed)
-        with (
-            self._runner.backend(asking, self.run_options) as backend,
-            TrialRunner(backend, first=first) as made,
-        ):
-            yield made
+        first = None
+        if beside_cells is not None:
+            first = max(BESIDE_CELLS[beside_cells], self.store.next_trial_id)
+        seed = self.prepared.design.seed
+        asking = Asking(workload, platform, self.recorder, self.on, seed, first)
+        return self._runner.trial_runner(asking, self.run_options)
 
     @property
     def _runner(self) -> Runner:

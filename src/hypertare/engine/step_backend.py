@@ -9,17 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from hypertare.base.level import Cell
+from hypertare.base.level import Cell, key
 from hypertare.design.asks import Ask
 from hypertare.design.design import MAX_GUESTS, Variant, WholePlot, is_hard, name_nodes
 from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.engine.benches import Benches, Machine
-from hypertare.engine.trial_runner import Asking, levels_of
+from hypertare.engine.benches import Benches
+from hypertare.engine.trial_runner import Asking, TrialRunner, levels_of
 from hypertare.machines.batch import TrialSlot
+from hypertare.machines.steps import HostAgent
 from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
-class StepBackend:
+class StepBackend(TrialRunner):
     """Measures asked blocks, in the order `measure` -> `_block` -> `_stand` (the bench that the
     settings need) -> `_trial`.
     """
@@ -27,11 +28,10 @@ class StepBackend:
     retakes = False
 
     def __init__(
-        self, asking: Asking, machine: Machine, clock: Callable[[], float] = time.monotonic
+        self, asking: Asking, machine: HostAgent, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.asking = asking
+        super().__init__(asking, clock)
         self.benches = Benches(machine, asking.recorder, asking.on, clock)
-        self._warmup = asking.warmup
         self._most_blocks = asking.recorder.study.design.blocks_per_boot
         self._blocks_on_bench = 0
         self._boot = 0
@@ -39,7 +39,6 @@ class StepBackend:
     def measure(
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:
-        """The answers of each block, in the order of its asks."""
         return [self._block(asks, kind, apart) for asks in many]
 
     def renew(self) -> None:
@@ -53,7 +52,7 @@ class StepBackend:
 
     def _block(self, asks: Sequence[Ask], kind: Kind, apart: bool) -> list[FinishedTrial]:
         """One trial of each, in random order but for the bench that is up."""
-        block = self.asking.numbers.new_block()
+        block = self.numbers.new_block()
         several = len(self._grouped(asks, block)) > 1
         if apart and several:
             self.close()
@@ -62,7 +61,8 @@ class StepBackend:
         answers: dict[int, FinishedTrial] = {}
         with self.benches.others.block(block):
             for hard, places in self._grouped(asks, block):
-                wanted = _distinct(_guest_only(levels_of(asks[place])) for place in places)
+                own = [_guest_only(levels_of(asks[place])) for place in places]
+                wanted = list({key(one): one for one in own}.values())
                 for place in places:
                     error = self._stand(hard, wanted)
                     answers[place] = self._trial(asks[place], block, kind, error)
@@ -71,27 +71,26 @@ class StepBackend:
 
     def _grouped(self, asks: Sequence[Ask], block: int) -> list[tuple[Cell, list[int]]]:
         """Places of the asks by the bench that they need, in random order but for the bench that is up."""
-        groups: list[tuple[Cell, list[Cell], list[int]]] = []
-        for place in self.asking.shuffled(len(asks), block):
+        groups: list[tuple[Cell, dict[object, Cell], list[int]]] = []
+        for place in self._shuffled(len(asks), block):
             hard, own = _hard(levels_of(asks[place])), _guest_only(levels_of(asks[place]))
             for known, owns, places in groups:
-                if _same(known, hard) and (_among(own, owns) or len(owns) < MAX_GUESTS):
-                    if not _among(own, owns):
-                        owns.append(own)
+                if key(known) == key(hard) and (key(own) in owns or len(owns) < MAX_GUESTS):
+                    owns[key(own)] = own
                     places.append(place)
                     break
             else:
-                groups.append((hard, [own], [place]))
-        groups.sort(key=lambda group: not self._stands(group[0], group[1]))
+                groups.append((hard, {key(own): own}, [place]))
+        groups.sort(key=lambda group: not self._stands(group[0], group[1].values()))
         return [(hard, places) for hard, _, places in groups]
 
     # --- the bench
 
-    def _stands(self, hard: Cell, wanted: Sequence[Cell]) -> bool:
-        if self.benches.plot is None or not _same(self.benches.plot.levels, hard):
+    def _stands(self, hard: Cell, wanted: Iterable[Cell]) -> bool:
+        if self.benches.plot is None or key(self.benches.plot.levels) != key(hard):
             return False
-        there = [variant.levels for variant in self._variants(self.benches.plot)]
-        return all(_among(own, there) for own in wanted)
+        there = [key(variant.levels) for variant in self._variants(self.benches.plot)]
+        return all(key(own) in there for own in wanted)
 
     def _variants(self, plot: WholePlot) -> list[Variant]:
         return [v for v in plot.variants if v.platform == self.asking.platform]
@@ -106,15 +105,15 @@ class StepBackend:
             return None
         self.close()
         plot = self._plot(hard, wanted)
-        self._boot = self.asking.numbers.new_boot()
-        self.asking.recorder.observer.bench(self._boot, plot)
+        self._boot = self.numbers.new_boot()
+        self.recorder.observer.bench(self._boot, plot)
         failure = self.benches.make(plot, self._boot)
         return self._warm_up(plot) if failure is None else failure.error
 
     def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> WholePlot:
         platform = self.asking.platform
         others = [] if find(platform).is_baseline else [Variant(platform, own) for own in wanted]
-        guests = self.asking.recorder.file.cell(hard).bench_guests
+        guests = self.recorder.file.cell(hard).bench_guests
         return WholePlot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 
     def _warm_up(self, plot: WholePlot) -> str | None:
@@ -122,11 +121,11 @@ class StepBackend:
         for variant in self._variants(plot):
             for _ in range(self._warmup):
                 levels = {**plot.levels, **variant.levels}
-                block = self.asking.numbers.block
+                block = self.numbers.block
                 warm = self._trial(Ask(levels, levels), block, "warmup", None, asked=False)
                 if self.benches.plot is None:
                     return warm.error
-        self.asking.numbers.new_block()
+        self.numbers.new_block()
         return None
 
     # --- a trial
@@ -135,16 +134,16 @@ class StepBackend:
         self, ask: Ask, block: int, kind: Kind, error: str | None, *, asked: bool = True
     ) -> FinishedTrial:
         """One trial; with `error`, one that could not even begin."""
-        planned = self.asking.planned(ask, block, self._boot, kind)
+        planned = self._planned(ask, block, self._boot, kind)
         plot, levels = self.benches.plot, levels_of(ask)
         if error is not None or plot is None:
-            self.asking.recorder.observer.begin(planned)
+            self.recorder.observer.begin(planned)
             place = TrialSlot(Variant(planned.platform), planned, levels)
-            return self.asking.answer(self.benches.fail(place, str(error)), asked=asked)
+            return self._answer(self.benches.fail(place, str(error)), asked=asked)
         own = _guest_only(levels)
-        variant = next(v for v in self._variants(plot) if _same(v.levels, own))
+        variant = next(v for v in self._variants(plot) if key(v.levels) == key(own))
         ran = self.benches.run(TrialSlot(variant, planned, levels), plot)
-        finished = self.asking.answer(ran, asked=asked)
+        finished = self._answer(ran, asked=asked)
         if self.benches.lost:
             # The other guests of the bench go with it; the next trial makes it anew.
             self.close()
@@ -159,21 +158,3 @@ def _hard(levels: Cell) -> Cell:
     return {
         path: level for path, level in levels.items() if is_hard(path) and not is_own_setting(path)
     }
-
-
-def _same(one: Cell, other: Cell) -> bool:
-    return sorted((p, repr(v)) for p, v in one.items()) == sorted(
-        (p, repr(v)) for p, v in other.items()
-    )
-
-
-def _among(one: Cell, others: Iterable[Cell]) -> bool:
-    return any(_same(one, other) for other in others)
-
-
-def _distinct(cells: Iterable[Cell]) -> list[Cell]:
-    found: list[Cell] = []
-    for cell in cells:
-        if not _among(cell, found):
-            found.append(cell)
-    return found

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from hypertare.design import line
 from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.outcome import outcome, warnings
-from hypertare.machines.batch import TrialRecords
+from hypertare.machines import batch as batches
+from hypertare.machines.batch import Batch, TrialRecords, TrialSlot
 from hypertare.protocol.records import Record
-from hypertare.runs.store import OtherProgram
+from hypertare.runs.store import Store
 from hypertare.study import StudyFile
 
-
-class Journal(Protocol):
-    """Where a run writes what happened, after every trial."""
-
-    def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None: ...
-    def add_bench(self, boot: int, records: Sequence[Record]) -> None: ...
-    def add_event(self, text: str) -> None: ...
-    def add_other_programs(self, others: Sequence[OtherProgram]) -> None: ...
-    def trials(self) -> list[FinishedTrial]: ...
-    def benches(self) -> Iterator[tuple[int, Sequence[Record]]]: ...
+if TYPE_CHECKING:
+    from hypertare.machines.emulated import Output
 
 
 class Observer(Protocol):
@@ -40,7 +33,7 @@ class Observer(Protocol):
 class TrialRecorder:
     """Makes finished trials of records, and puts everything into the journal at once."""
 
-    def __init__(self, file: StudyFile, journal: Journal, observer: Observer) -> None:
+    def __init__(self, file: StudyFile, journal: Store, observer: Observer) -> None:
         self.file = file
         self.journal = journal
         self.observer = observer
@@ -61,6 +54,32 @@ class TrialRecorder:
         )
         self.journal.append(finished, ended.records)
         return finished
+
+    def boot(
+        self,
+        batch: Batch,
+        output: Output,
+        *,
+        bench_known: bool = False,
+        stored: Mapping[int, FinishedTrial] = {},
+    ) -> Iterator[tuple[TrialSlot, FinishedTrial]]:
+        """Writes down the records of a boot of an emulated machine, trial by trial.
+
+        Args:
+            batch: what was asked for.
+            output: what came out.
+            bench_known: the records of its bench are in the journal already.
+            stored: trials that are in the journal already, by number.
+        """
+        bench, trials = batches.records_of(batch, output)
+        if bench_known:
+            self.pass_on(bench)
+        else:
+            self.bench(batch.boot, bench)
+        for ended in trials:
+            self.pass_on(ended.records)
+            known = stored.get(ended.place.planned.id)
+            yield ended.place, known or self.trial(ended, output.fingerprint)
 
     def bench(self, boot: int, records: Sequence[Record]) -> None:
         """Writes down what the making of a bench reported."""

@@ -4,17 +4,19 @@ A campaign knows its design before it starts. A tuning or a search does not: it 
 back and asks for more. Everything measured goes to the journal at once, and answers that an
 interrupted run has in its journal are not measured again.
 
-`TrialRunner` is who is asked, and recalls; one of two backends measures: `step_backend` on a
-machine that takes one trial after the other, `batch_backend` on one that takes whole boots.
+`TrialRunner` is who is asked, and recalls; its two kinds measure: `step_backend` on a machine that
+takes one trial after the other, `batch_backend` on one that takes whole boots.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, cast
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
 
 from hypertare.base.level import Cell
 from hypertare.design import planner
@@ -24,12 +26,12 @@ from hypertare.engine.numbers import Numbers
 from hypertare.engine.trial_recorder import TrialRecorder
 
 
-@dataclass
+@dataclass(frozen=True)
 class Asking:
-    """The requests for trials of one workload on one platform.
+    """What is asked for: trials of one workload on one platform; `seed` decides their order.
 
-    `trials` counts the answers so far. The requester sets `left_s`, which returns the seconds that it
-    expects to go on.
+    With `first`, trials, blocks and boots are numbered from there on, and nothing is recalled: whoever
+    asks knows what the journal holds.
     """
 
     workload: str
@@ -37,34 +39,7 @@ class Asking:
     recorder: TrialRecorder
     on: planner.MachineResources
     seed: int
-    numbers: Numbers = field(default_factory=Numbers)
-    trials: int = 0
-    left_s: Callable[[], float] = lambda: 0.0
-
-    @property
-    def warmup(self) -> int:
-        """Warm-ups of each setting: only commands find cold caches; streams leave their beginnings out."""
-        study = self.recorder.study
-        return study.design.warmup if study.workloads[self.workload].kind.warms_up else 0
-
-    def planned(self, ask: Ask, block: int, boot: int, kind: Kind) -> PlannedTrial:
-        return self.numbers.numbered(self.wanted(ask, kind, block, boot))
-
-    def wanted(self, ask: Ask, kind: Kind, block: int = 0, boot: int = 0) -> PlannedTrial:
-        """An asked trial, not yet numbered."""
-        cell: Cell = {"workload": self.workload, **ask.cell}
-        return PlannedTrial(0, block, boot, self.platform, cell, kind)
-
-    def shuffled(self, count: int, block: int) -> list[int]:
-        order = list(range(count))
-        random.Random(f"{self.seed}/asked/{block}").shuffle(order)
-        return order
-
-    def answer(self, finished: FinishedTrial, *, asked: bool) -> FinishedTrial:
-        """A warm-up before what was asked is no answer, and costs nothing of a budget in trials."""
-        self.trials += asked
-        self.recorder.observer.end(finished, self.left_s())
-        return finished
+    first: int | None = None
 
 
 def levels_of(ask: Ask) -> Cell:
@@ -72,65 +47,52 @@ def levels_of(ask: Ask) -> Cell:
     return cast(Cell, dict(ask.levels))
 
 
-class Backend(Protocol):
-    """Measures asked blocks. With `retakes` an interrupted block is repeated under its number."""
-
-    retakes: bool
-
-    @property
-    def asking(self) -> Asking: ...
-    def measure(
-        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
-    ) -> list[list[FinishedTrial]]: ...
-    def renew(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class TrialRunner:
+class TrialRunner(ABC):
     """Runs asked blocks. Use as a context manager.
 
-    With `first`, trials, blocks and boots are numbered from there on, and nothing is recalled: whoever
-    asks knows what the journal holds.
+    `trials` counts the answers so far. Who asks sets `left_s`, which returns the seconds that it expects to
+    go on.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        clock: Callable[[], float] = time.monotonic,
-        first: int | None = None,
-    ) -> None:
-        self.backend = backend
-        self.asking = backend.asking
+    retakes: ClassVar[bool]
+    """Whether an interrupted block is measured again under its number."""
+
+    def __init__(self, asking: Asking, clock: Callable[[], float] = time.monotonic) -> None:
+        self.asking = asking
+        self.recorder = asking.recorder
         self.clock = clock
+        self.trials = 0
+        self.left_s: Callable[[], float] = lambda: 0.0
         self._recalled_s = 0.0
-        stored = self.asking.recorder.journal.trials() if first is None else []
-        self._kept = _blocks(trial for trial in stored if trial.planned.of_cell)
-        self.asking.numbers = self._first_numbers(first or 0)
+        stored = self.recorder.journal.trials() if asking.first is None else []
+        kept = [trial for trial in stored if trial.planned.of_cell]
+        self._kept: dict[int, list[FinishedTrial]] = defaultdict(list)
+        for trial in kept:
+            self._kept[trial.planned.block].append(trial)
+        start = asking.first or 0
+        self.numbers = (
+            Numbers.after(one.planned for one in kept) if kept else Numbers(start, start, start)
+        )
+        # Blocks are counted anew: those that are recalled have their numbers already.
+        self.numbers.block = start
 
-    def _first_numbers(self, first: int) -> Numbers:
-        """Blocks are counted anew: those that are recalled have their numbers already."""
-        kept = [trial.planned for trials in self._kept.values() for trial in trials]
-        numbers = Numbers.after(kept) if kept else Numbers(first, first, first)
-        numbers.block = first
-        return numbers
-
-    def __enter__(self) -> TrialRunner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.backend.close()
+        self.close()
 
-    @property
-    def trials(self) -> int:
-        return self.asking.trials
+    @abstractmethod
+    def measure(
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
+    ) -> list[list[FinishedTrial]]:
+        """The answers of each block, in the order of its asks."""
 
-    @property
-    def left_s(self) -> Callable[[], float]:
-        return self.asking.left_s
+    def renew(self) -> None:  # noqa: B027 (where no boot outlives its block, nothing is to be done)
+        """Ends the current boot, so that the next block shares none with earlier blocks."""
 
-    @left_s.setter
-    def left_s(self, left_s: Callable[[], float]) -> None:
-        self.asking.left_s = left_s
+    def close(self) -> None:  # noqa: B027
+        """Ends what is left of the last block."""
 
     def block(self, asks: Sequence[Ask], kind: Kind = "measured") -> list[FinishedTrial]:
         """One trial of each; answers stand in the order of the asks."""
@@ -146,16 +108,39 @@ class TrialRunner:
         """
         answers = [self._recall(asks, kind) for asks in many]
         missing = [asks for asks, known in zip(many, answers, strict=True) if known is None]
-        measured = iter(self.backend.measure(missing, kind, apart=apart))
+        measured = iter(self.measure(missing, kind, apart=apart))
         return [next(measured) if known is None else known for known in answers]
-
-    def renew(self) -> None:
-        """Ends the current boot, so that the next block shares none with earlier blocks."""
-        self.backend.renew()
 
     def now(self) -> float:
         """Seconds by a clock that also went on while an earlier run measured what was recalled."""
         return self.clock() + self._recalled_s
+
+    # --- for those who measure
+
+    @property
+    def _warmup(self) -> int:
+        """Warm-ups of each setting: only commands find cold caches; streams leave their beginnings out."""
+        study = self.recorder.study
+        return study.design.warmup if study.workloads[self.asking.workload].kind.warms_up else 0
+
+    def _planned(self, ask: Ask, block: int, boot: int, kind: Kind) -> PlannedTrial:
+        return self.numbers.numbered(self._wanted(ask, kind, block, boot))
+
+    def _wanted(self, ask: Ask, kind: Kind, block: int = 0, boot: int = 0) -> PlannedTrial:
+        """An asked trial, not yet numbered."""
+        cell: Cell = {"workload": self.asking.workload, **ask.cell}
+        return PlannedTrial(0, block, boot, self.asking.platform, cell, kind)
+
+    def _shuffled(self, count: int, block: int) -> list[int]:
+        order = list(range(count))
+        random.Random(f"{self.asking.seed}/asked/{block}").shuffle(order)
+        return order
+
+    def _answer(self, finished: FinishedTrial, *, asked: bool) -> FinishedTrial:
+        """A warm-up before what was asked is no answer, and costs nothing of a budget in trials."""
+        self.trials += asked
+        self.recorder.observer.end(finished, self.left_s())
+        return finished
 
     # --- what an interrupted run left
 
@@ -167,23 +152,16 @@ class TrialRunner:
         """
         while self._kept:
             number = min(self._kept)
-            wanted = [self.asking.wanted(ask, kind) for ask in asks]
+            wanted = [self._wanted(ask, kind) for ask in asks]
             known = _matched(wanted, self._kept.pop(number))
             if known is not None:
-                self.asking.numbers.block = number + 1
-                self.asking.trials += len(known)
+                self.numbers.block = number + 1
+                self.trials += len(known)
                 self._recalled_s += sum(trial.elapsed_s for trial in known)
                 return known
-            if not self.backend.retakes:
-                self.asking.numbers.block = number + 1
+            if not self.retakes:
+                self.numbers.block = number + 1
         return None
-
-
-def _blocks(trials: Iterable[FinishedTrial]) -> dict[int, list[FinishedTrial]]:
-    found: dict[int, list[FinishedTrial]] = {}
-    for trial in trials:
-        found.setdefault(trial.planned.block, []).append(trial)
-    return found
 
 
 def _matched(

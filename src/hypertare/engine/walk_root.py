@@ -21,7 +21,7 @@ from hypertare.walk.run import OWN_FILES, qemu
 _LIBRARY = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 
 
-def make(folder: Path, members: Iterable[cpio.Member]) -> None:
+def make_root(folder: Path, members: Iterable[cpio.Member]) -> None:
     """Fills a folder with an image's members and what the model needs to run among them.
 
     Raises:

@@ -16,25 +16,26 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from pydantic import ValidationError
 
 from hypertare.base import paths
+from hypertare.base.digests import digest_of
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.level import Cell, key
-from hypertare.engine import walk_root
+from hypertare.engine.walk_root import make_root
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.machines.image.programs import Choice, Programs
+from hypertare.runs.store import Store
 from hypertare.study import Study, StudyFile, combinations
 from hypertare.study.walk import WalkSettings
 from hypertare.walk import agent, run
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Walked, WalkSummary
-from hypertare.workloads.workload import WorkloadSettings
 
 _RESULT = "walk.json"
 _LAST_BYTES = 400
@@ -43,14 +44,6 @@ _ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 """The environment of commands on an emulated machine, without variables of this user: it lies on the stack
 and so decides addresses.
 """
-
-
-class Journal(Protocol):
-    """Where results are written."""
-
-    def walks(self) -> Sequence[Walked]: ...
-    def add_walk(self, walked: Walked, fingerprint: str) -> None: ...
-    def add_event(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -86,27 +79,24 @@ def needs(file: StudyFile, study: Study) -> list[Need]:
     Raises:
         InputError: a workload ends by time and not after a fixed amount of work.
     """
-    return [
-        _need({"workload": workload, **levels}, file.cell(levels).workloads[workload])
-        for workload in study.walked
-        for levels in combinations(_own_factors(study, workload))
-    ]
-
-
-def _own_factors(study: Study, workload: str) -> dict[str, tuple[object, ...]]:
-    prefix = f"workloads.{workload}."
-    factors = study.factors_of(workload)
-    return {path: levels for path, levels in factors.items() if path.startswith(prefix)}
-
-
-def _need(cell: Cell, settings: WorkloadSettings) -> Need:
-    work = settings.given_work()
-    if work is not None:
-        return Need(cell, work.argv, work.prepare, work.in_image)
-    raise InputError(
-        f"walk: {cell['workload']} does as much as fits into a time, and in a guest less than natively.",
-        f"Set workloads.{cell['workload']}.count in place of a duration.",
-    )
+    found = []
+    for workload in study.walked:
+        own = {
+            path: levels
+            for path, levels in study.factors_of(workload).items()
+            if path.startswith(f"workloads.{workload}.")
+        }
+        for levels in combinations(own):
+            work = file.cell(levels).workloads[workload].given_work()
+            if work is None:
+                raise InputError(
+                    f"walk: {workload} does as much as fits into a time, and in a guest less than "
+                    "natively.",
+                    f"Set workloads.{workload}.count in place of a duration.",
+                )
+            cell: Cell = {"workload": workload, **levels}
+            found.append(Need(cell, work.argv, work.prepare, work.in_image))
+    return found
 
 
 def check(processors: Sequence[Description], settings: WalkSettings) -> None:
@@ -121,29 +111,20 @@ def check(processors: Sequence[Description], settings: WalkSettings) -> None:
         run.walk(["true"], list(processors), settings.options, lambda *_: None, place)
 
 
+@dataclass
 class Stage:
-    """Carries the needs out, several at a time."""
+    """Carries the needs out, several at a time. Results go into the journal."""
 
-    def __init__(
-        self,
-        settings: WalkSettings,
-        processors: Sequence[Description],
-        choice: Choice,
-        journal: Journal,
-        notify: Callable[[str], None],
-        *,
-        jobs: int = 1,
-        fresh: bool = False,
-        cache: Cache | None = None,
-    ) -> None:
-        self._settings = settings
-        self._choice = choice
-        self._processors = list(processors)
-        self._journal = journal
-        self._notify = notify
-        self._jobs = jobs
-        self._fresh = fresh
-        self._cache = cache or Cache()
+    settings: WalkSettings
+    processors: Sequence[Description]
+    choice: Choice
+    journal: Store
+    notify: Callable[[str], None]
+    jobs: int = 1
+    fresh: bool = False
+    cache: Cache = field(default_factory=Cache)
+
+    def __post_init__(self) -> None:
         self._ended = threading.Event()
 
     def carry_out(self, wanted: Sequence[Need]) -> None:
@@ -152,16 +133,19 @@ class Stage:
         Raises:
             MachineError: a workload fails under the model, or something that it needs is missing.
         """
-        stored = {key(walked.cell) for walked in self._journal.walks()}
+        stored = {key(walked.cell) for walked in self.journal.walks()}
         missing = [need for need in wanted if key(need.cell) not in stored]
         if not missing:
             return
         programs = self._programs(missing)
-        with ThreadPoolExecutor(max_workers=self._jobs) as pool:
+        with ThreadPoolExecutor(max_workers=self.jobs) as pool:
             try:
                 found = pool.map(lambda need: self._one(need, programs), missing)
+                # Only the thread that opened the journal may write.
                 for need, one in zip(missing, found, strict=True):
-                    self._write(need, one)
+                    self.journal.add_walk(Walked(need.cell, one.result), one.fingerprint)
+                    if one.complaint is not None:
+                        self.journal.add_event(one.complaint)
             finally:
                 # However this ends, also by Ctrl-C, nothing goes on.
                 self._ended.set()
@@ -170,7 +154,7 @@ class Stage:
     def _programs(self, missing: Sequence[Need]) -> Programs | None:
         if not any(need.in_image for need in missing):
             return None
-        found = real.find(self._choice, self._cache)
+        found = real.find(self.choice, self.cache)
         if found is None:
             raise MachineError(
                 "The programs of the machine's image are not in the cache.",
@@ -178,19 +162,13 @@ class Stage:
             )
         return found
 
-    def _write(self, need: Need, found: _Found) -> None:
-        """Writes a result into the journal. Only the thread that opened the journal may call this."""
-        self._journal.add_walk(Walked(need.cell, found.result), found.fingerprint)
-        if found.complaint is not None:
-            self._journal.add_event(found.complaint)
-
     def _one(self, need: Need, programs: Programs | None) -> _Found:
         parts = self._parts(need, programs)
         fingerprint = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         known = self._known(fingerprint)
-        if known is not None and not self._fresh:
+        if known is not None and not self.fresh:
             return _Found(known, fingerprint)
-        self._notify(f"modelling the page walks of {need.name}")
+        self.notify(f"modelling the page walks of {need.name}")
         result = self._walk(need, programs)
         if known is None:
             self._keep(fingerprint, parts, result)
@@ -203,20 +181,20 @@ class Stage:
         if need.in_image and programs:
             made: object = programs.digest
         else:
-            made = [_digest(paths.agent_binary()), agent.LENGTH]
+            made = [digest_of(paths.agent_binary()), agent.LENGTH]
         return {
             "argv": need.argv,
             "prepare": need.prepare,
             "programs": made,
-            "model": [_digest(file) for file in files],
-            "processors": [processor.raw for processor in self._processors],
-            "options": [self._settings.cycles_per_instruction, self._settings.cache_share],
+            "model": [digest_of(file) for file in files],
+            "processors": [processor.raw for processor in self.processors],
+            "options": [self.settings.cycles_per_instruction, self.settings.cache_share],
         }
 
     def _walk(self, need: Need, programs: Programs | None) -> WalkSummary:
         with tempfile.TemporaryFile() as output, _ready(need, programs, output) as (argv, place):
             result = run.walk(
-                argv, self._processors, self._settings.options, self._still_wanted, place
+                argv, list(self.processors), self.settings.options, self._still_wanted, place
             )
             if result.status or result.lost:
                 raise _failed(need, result, output)
@@ -227,13 +205,13 @@ class Stage:
             raise HypertareError("the run was ended")
 
     def _known(self, fingerprint: str) -> WalkSummary | None:
-        entry = self._cache.find("walks", fingerprint)
+        entry = self.cache.find("walks", fingerprint)
         if entry is None:
             return None
         try:
             return WalkSummary.model_validate_json(entry.read(_RESULT))
         except (DamagedError, ValidationError):
-            self._cache.drop(entry)
+            self.cache.drop(entry)
             return None
 
     def _keep(self, fingerprint: str, parts: dict[str, object], found: WalkSummary) -> None:
@@ -242,7 +220,7 @@ class Stage:
             return {name: json.dumps(part, default=str) for name, part in parts.items()}
 
         what = f"modelled page walks of {' '.join(found.command)[:60]}"
-        self._cache.make("walks", fingerprint, what, fill)
+        self.cache.make("walks", fingerprint, what, fill)
 
 
 @contextmanager
@@ -258,7 +236,7 @@ def _ready(
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="hypertare-programs-"))
     try:
-        walk_root.make(folder, programs.members())
+        make_root(folder, programs.members())
         place = run.CommandEnvironment(folder, real.WORK, _ENVIRONMENT, output)
         _prepare(need, place)
         yield list(need.argv), place
@@ -296,11 +274,6 @@ def _failed(need: Need, result: WalkSummary, output: IO[bytes]) -> MachineError:
         f"walk: {need.name} cannot be modelled: {what}",
         "Leave it out of walk.workloads, or mend its command.",
     )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _difference(need: Need, known: WalkSummary, found: WalkSummary) -> str | None:

@@ -13,22 +13,23 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hypertare.base import loading
 from hypertare.base.errors import InputError
-from hypertare.design import pc, planner
-from hypertare.design.design import Design
-from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.engine.boots import BatchMachine, Boots
+from hypertare.design import pc
+from hypertare.design.trials import Kind
 from hypertare.engine.cell_tracker import CellTracker, Key
 from hypertare.engine.expected import boot_s, boots_of_plot, cuts
 from hypertare.engine.numbers import Numbers
-from hypertare.engine.trial_recorder import Journal, Observer, TrialRecorder
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
-from hypertare.machines.emulated import Output
-from hypertare.study import Study, StudyFile
+from hypertare.machines.emulated import EmulatedMachine, Output
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 _GROWTH = 0.5
 """Boots of a further wave, as a share of those so far: few waves, and few boots too many."""
@@ -43,28 +44,24 @@ class Waves:
 
     def __init__(
         self,
-        file: StudyFile,
-        study: Study,
-        design: Design,
-        machine: BatchMachine,
-        journal: Journal,
-        observer: Observer,
-        resources: planner.MachineResources,
+        session: Session,
+        machine: EmulatedMachine,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.file = file
-        self.study = study
-        self.design = design
-        self.observer = observer
-        self.resources = resources
+        self.study = session.prepared.study
+        self.design = session.prepared.design
+        self.machine = machine
+        self.observer = session.observer
+        self.resources = session.on
         self.clock = clock
-        self.recorder = TrialRecorder(file, journal, observer)
-        self.boots = Boots(machine, self.recorder)
-        self.cells = CellTracker(study, design, self.recorder.warn, resources)
+        self.recorder = session.recorder
+        self.cells = CellTracker(session)
         self.numbers = Numbers()
-        self._stored = {one.planned.id: one for one in journal.trials() if one.planned.of_cell}
-        self._known_benches = Counter(boot for boot, _ in journal.benches())
-        self._booted = [0] * len(design.plots)
+        self._stored = {
+            one.planned.id: one for one in session.store.trials() if one.planned.of_cell
+        }
+        self._known_benches = Counter(boot for boot, _ in session.store.benches())
+        self._booted = [0] * len(self.design.plots)
         self._host_s: list[float] = []
         self._waiting: set[object] = set()
         self._started = clock()
@@ -91,11 +88,12 @@ class Waves:
         self._waiting = {batch.machine for batch in missing}
         of = len(self._waiting)
         self._report_boots(of)
-        with self.boots.outputs(missing) as outputs:
+        with closing(self.machine.run(missing)) as outputs:
             loading.begin()
             for batch in boots:
                 if self._is_stored(batch):
-                    self._restore(batch)
+                    for place in batch.places:
+                        self.cells.enter(place, self._stored[place.planned.id])
                     continue
                 if self.clock() - self._started >= self.study.design.time_limit:
                     return False
@@ -108,7 +106,7 @@ class Waves:
     def _report_boots(self, of: int) -> None:
         if of:
             done = of - len(self._waiting)
-            self.observer.boots(done, of, self.boots.jobs, self.remaining_s())
+            self.observer.boots(done, of, self.machine.jobs, self.remaining_s())
 
     # --- a wave
 
@@ -150,7 +148,9 @@ class Waves:
             seed = seed_of(self.design.seed, plot.levels, replicate, cut)
             places = tuple(self._places(keys, boot, replicate))
             for part, of_class in enumerate(batches.parts(places)):
-                yield batches.make(self.file, plot, boot, seed, of_class, self.resources, part)
+                yield batches.make(
+                    self.recorder.file, plot, boot, seed, of_class, self.resources, part
+                )
 
     def _places(self, keys: Sequence[Key], boot: int, replicate: int) -> Iterator[TrialSlot]:
         """Yields the places of a boot's trials. Boots of other plots with the same seed have the same
@@ -182,7 +182,7 @@ class Waves:
             self._host_s.append(output.seconds)
         known = batch.part < self._known_benches[batch.boot]
         # Of a batch that was being written down when the run was interrupted some trials are stored.
-        ended = self.boots.take_in(batch, output, bench_known=known, stored=self._stored_at)
+        ended = self.recorder.boot(batch, output, bench_known=known, stored=self._stored)
         for place, finished in ended:
             self.cells.enter(place, finished)
             if place.planned.id not in self._stored:
@@ -190,28 +190,19 @@ class Waves:
 
     # --- a run that goes on
 
-    def _stored_at(self, place: TrialSlot) -> FinishedTrial | None:
-        return self._stored.get(place.planned.id)
-
     def _is_stored(self, batch: Batch) -> bool:
-        return all(self._is_known(place.planned) for place in batch.places)
-
-    def _is_known(self, planned: PlannedTrial) -> bool:
-        stored = self._stored.get(planned.id)
-        if stored is None:
-            return False
-        known = stored.planned
-        if (known.platform, known.cell) != (planned.platform, planned.cell):
-            raise InputError(
-                f"Trial {planned.id} of this run is another one than the study plans now: the run was "
-                "begun by another version of hypertare.",
-                "Go on with that version, or start anew; in virtual time nothing is measured twice.",
-            )
-        return True
-
-    def _restore(self, batch: Batch) -> None:
         for place in batch.places:
-            self.cells.enter(place, self._stored[place.planned.id])
+            planned, stored = place.planned, self._stored.get(place.planned.id)
+            if stored is None:
+                return False
+            known = stored.planned
+            if (known.platform, known.cell) != (planned.platform, planned.cell):
+                raise InputError(
+                    f"Trial {planned.id} of this run is another one than the study plans now: the run "
+                    "was begun by another version of hypertare.",
+                    "Go on with that version, or start anew; in virtual time nothing is measured twice.",
+                )
+        return True
 
     # --- time
 
@@ -223,6 +214,6 @@ class Waves:
         later = sum(max(0, most - self._booted[plot]) for plot in plots)
         each = len(pc.classes(self.study)) * cuts(self.study, self.design)
         boots = len(self._waiting) + later * each
-        rounds = math.ceil(boots / self.boots.jobs)
+        rounds = math.ceil(boots / self.machine.jobs)
         left = self.study.design.time_limit - (self.clock() - self._started)
         return max(0.0, min(rounds * sum(host_s) / len(host_s), left))

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from hypertare.base.closed import Closed
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level, key
 from hypertare.base.response import Better, Response
@@ -17,7 +18,6 @@ from hypertare.base.words import level_text, listing, place
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.findings.setups import unlike_runs
-from hypertare.runs.part import Part
 from hypertare.runs.summary import Clock, LossFreeRate, Summary
 from hypertare.search import rates
 from hypertare.stats import boots, comparisons, interval, practical, ratio
@@ -47,7 +47,7 @@ class Run(Protocol):
         """Returns the study's value of a setting for cells that do not name it, or None."""
 
 
-class Change(Part):
+class Change(Closed):
     """A response of one platform in one cell, in run B against run A; of one `guest` of several, or of
     all of them.
 
@@ -109,7 +109,7 @@ class Gate:
         return change.response in (self.responses or self.leading)
 
 
-class Comparison(Part):
+class Comparison(Closed):
     """All changes, what only one run has, laws that predict in one and not in the other, and what to
     know before believing it.
     """

@@ -9,10 +9,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
+from hypertare.base.closed import Closed
 from hypertare.base.level import Level, key
 from hypertare.base.response import Better
 from hypertare.findings.setups import unlike_runs
-from hypertare.runs.part import Part
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.stats import interval
 from hypertare.stats.change_points import change_points
@@ -29,7 +29,7 @@ class Past:
     summary: Summary
 
 
-class Point(Part):
+class Point(Closed):
     """What one run found: a cost as a share of the baseline, or a value, with the run's own interval."""
 
     run: str
@@ -39,7 +39,7 @@ class Point(Part):
     high: float | None
 
 
-class Shift(Part):
+class Shift(Closed):
     """A new level, from this run on. `before` and `after` are the means of both levels; `differs` is what
     of the setup is not as it was in the run before.
     """
@@ -51,7 +51,7 @@ class Shift(Part):
     differs: tuple[str, ...]
 
 
-class Trend(Part):
+class Trend(Closed):
     """A leading response of one platform in one cell, over runs.
 
     `of` says what: the cost against the baseline or, where there is none, the response in `unit`.
@@ -74,7 +74,7 @@ class Trend(Part):
     between: float | None
 
 
-class History(Part):
+class History(Closed):
     """Runs of the same work in order, and what they found; `left_out` did other work."""
 
     study: str

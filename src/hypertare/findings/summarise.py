@@ -593,5 +593,4 @@ def _missed(meta: Meta, found: Estimates) -> list[str]:
 
 
 def _warnings(store: Store, complete: bool) -> list[str]:
-    warnings = [event.text for event in store.events() if event.level == "warning"]
-    return [text for text in warnings if not (complete and INTERRUPTED in text)]
+    return [text for text in store.warnings() if not (complete and INTERRUPTED in text)]

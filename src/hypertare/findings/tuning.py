@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from hypertare.base.closed import Closed
 from hypertare.base.level import Level
 from hypertare.base.response import Better
 from hypertare.platforms.commands import Where
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.part import Part
 from hypertare.runs.summary import Clock
 from hypertare.stats.practical import Verdict
 from hypertare.study.tune import Goal
 
 
-class KnobTried(Part):
+class KnobTried(Closed):
     """A knob: its default, what it was tried at, and levels that this system refused, with reasons."""
 
     path: str
@@ -26,7 +26,7 @@ class KnobTried(Part):
     refused: dict[str, str] = {}
 
 
-class EffectFound(Part):
+class EffectFound(Closed):
     """What going from `levels[i][0]` (default) to `levels[i][1]` of `knobs[i]` does to a response.
 
     `change` is a ratio - 1, with its interval at `confidence`, over the levels of the other knobs; of
@@ -47,7 +47,7 @@ class EffectFound(Part):
     aliases: tuple[tuple[str, ...], ...] = ()
 
 
-class Tried(Part):
+class Tried(Closed):
     """A setting of the search: changes against the default, a ratio - 1, the mean of `n` blocks.
 
     These figures chose the winner, so the best of them flatter: see `Confirmation`.
@@ -61,7 +61,7 @@ class Tried(Part):
     knee: bool = False
 
 
-class Look(Part):
+class Look(Closed):
     """One trial of the screening, the search or the race, in its order, against its block's default."""
 
     phase: Literal["screen", "search", "race"]
@@ -70,7 +70,7 @@ class Look(Part):
     cpu: float | None
 
 
-class Gain(Part):
+class Gain(Closed):
     """A response of the winner against the default, from fresh trials: a ratio - 1."""
 
     response: str
@@ -84,7 +84,7 @@ class Gain(Part):
     verdict: Verdict
 
 
-class Confirmation(Part):
+class Confirmation(Closed):
     """Fresh trials of the winner against the default, interleaved; none of the search is among them.
 
     `gain` is the goal's: of throughput, of CPU (less is a gain), or for `balance` the geometric mean
@@ -105,7 +105,7 @@ class Confirmation(Part):
     changes: tuple[Gain, ...]
 
 
-class Smallest(Part):
+class Smallest(Closed):
     """The smallest level of a knob that loses nothing, from fresh trials of it.
 
     `level` is absent where even the largest lost. All of `clean` fresh trials lost at most `loss`;
@@ -122,7 +122,7 @@ class Smallest(Part):
     below_loss: float | None = None
 
 
-class Step(Part):
+class Step(Closed):
     """How to apply one change, and how to take it back. `where`: on the host, inside the guest or the
     container, in the application, or only in the study, where no command does it. `xml` is libvirt's,
     where it has a word for it. In commands, IFACE is the interface, DOMAIN the guest's name, and OLD
@@ -140,7 +140,7 @@ class Step(Part):
     note: str | None = None
 
 
-class KnownBefore(Part):
+class KnownBefore(Closed):
     """What the search knew from an earlier run: so many of its settings, of so many trials. No other part
     of a tuning has them in it. `left_out` says of which of its cells nothing was taken over, and why.
     """
@@ -151,7 +151,7 @@ class KnownBefore(Part):
     left_out: tuple[str, ...] = ()
 
 
-class Tuning(Part):
+class Tuning(Closed):
     """The whole of it. `recommendation` is empty where the default is to be kept. `left_out` names the
     knobs that the screening showed not to matter.
     """

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypertare.base.closed import Closed
 from hypertare.base.level import Level
 from hypertare.findings.tuning import Tuning
-from hypertare.runs.part import Part
 
 
-class AskedOver(Part):
+class AskedOver(Closed):
     """What was asked for: `confirm` is the level that is not tuned, at which the law is tried. The rest is
     the study, as `run.sqlite` has it.
     """
@@ -25,7 +25,7 @@ class AskedOver(Part):
     folder: str
 
 
-class AtLevel(Part):
+class AtLevel(Closed):
     """The tuning of one level, or the confirmation at a level that was not tuned, in its directory below
     that of `over.json`.
     """
@@ -35,7 +35,7 @@ class AtLevel(Part):
     found: Tuning
 
 
-class LawFitted(Part):
+class LawFitted(Closed):
     """A law of a knob's best settings by the factor's level: `scale` is its w. `residual` and `left_out`
     are root mean squares of log2(best setting / law): over all levels, and over each level with the law
     fitted to the others. The one with the least `left_out` is `preferred`. `best` are the levels with the
@@ -54,7 +54,7 @@ class LawFitted(Part):
     at: tuple[tuple[float, float], ...]
 
 
-class TuningOver(Part):
+class TuningOver(Closed):
     """The whole of it, as far as it has come: `complete` says that nothing is missing."""
 
     asked: AskedOver

@@ -35,7 +35,9 @@ class Phase:
         phase = cls({}, {})
         for record in records:
             if isinstance(record, KnobOutcome):
-                phase._note_weight(record)
+                knob, done = record.knob, record.action == "applied" and not record.error
+                if isinstance(knob, SchedulerWeight) and done:
+                    phase.weights[knob.guest or record.node] = float(knob.weight)
             elif getattr(record, "phase", None) != PHASE:
                 continue
             elif isinstance(record, TaskResult):
@@ -45,11 +47,6 @@ class Phase:
             elif isinstance(record, Interval):
                 phase.intervals.setdefault(record.task, []).append(record)
         return phase
-
-    def _note_weight(self, outcome: KnobOutcome) -> None:
-        knob = outcome.knob
-        if isinstance(knob, SchedulerWeight) and outcome.action == "applied" and not outcome.error:
-            self.weights[knob.guest or outcome.node] = float(knob.weight)
 
     @property
     def guests(self) -> tuple[int, ...]:
@@ -81,7 +78,11 @@ class Phase:
 
     def tasks(self, role: str) -> list[str]:
         """The ids of the tasks of a role."""
-        return [task for task, result in self.results.items() if _role(result) == role]
+        return [
+            task
+            for task, result in self.results.items()
+            if result.purpose is not None and result.purpose.role == role
+        ]
 
     def results_of(self, role: str) -> list[TaskResult]:
         return [self.results[task] for task in self.tasks(role)]
@@ -161,10 +162,6 @@ class Phase:
         if reading is None or count is None or not reading.elapsed_s > 0:
             return None
         return count / reading.elapsed_s
-
-
-def _role(result: TaskResult) -> str | None:
-    return None if result.purpose is None else result.purpose.role
 
 
 def _alone(result: TaskResult) -> TaskResult:

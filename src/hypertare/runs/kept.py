@@ -22,6 +22,7 @@ _NAME = re.compile(r"(?P<study>.+)-(?P<stamp>\d{8}-\d{6})(?P<number>-\d+)?$")
 """As `hypertare.engine.new_run` makes it: with a number where several began in one second."""
 
 State = Literal["complete", "stopped", "not ended", "unreadable"]
+_STATES: dict[str, State] = {"completed": "complete", "stopped": "stopped"}
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,14 @@ def runs() -> Iterator[Kept]:
     """The runs in these directories, the last one first."""
     for folder in folders():
         try:
-            yield _read(folder)
+            with Store.open(folder) as store:
+                meta, milestones = store.meta, store.milestones()
+                state = _STATES.get(milestones[-1].what, "not ended")
+                started, trials = milestones[0].at, store.count()
         except HypertareError:
             yield Kept(folder, "", "", None, 0, "unreadable")
+        else:
+            yield Kept(folder, meta.study, meta.question, started, trials, state)
 
 
 def of_study(study: str) -> list[Path]:
@@ -82,18 +88,6 @@ def find(asked: Path) -> Path:
         f"There is no run {name}.{did_you_mean(name, [LAST, *by_name])}",
         "`hypertare runs` lists those that are kept; of any other, give the directory.",
     )
-
-
-def _read(folder: Path) -> Kept:
-    with Store.open(folder) as store:
-        milestones = store.milestones()
-        last = milestones[-1].what
-        state: State = "not ended"
-        if last in ("completed", "stopped"):
-            state = "complete" if last == "completed" else "stopped"
-        meta = store.meta
-        started = milestones[0].at
-        return Kept(folder, meta.study, meta.question, started, store.count(), state)
 
 
 def _written(folder: Path) -> str:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import Field
 
+from hypertare.base.closed import Closed
 from hypertare.machine_kinds.registry import MachineName
-from hypertare.runs.part import Part, means
 
 
-class MachineState(Part):
+class MachineState(Closed):
     """The machine a run was made on."""
 
-    kind: Annotated[MachineName, means("what kind of machine")]
-    hostname: Annotated[str, means("its name")]
-    cpu: Annotated[str, means("its CPU's model")]
-    cpus: Annotated[int, means("its CPUs")]
-    memory: Annotated[int, means("bytes of its memory")]
-    kernel: Annotated[str, means("release of its kernel")]
-    architecture: Annotated[str, means("for example `x86_64`")]
-    distribution: Annotated[str, means("its distribution")]
-    walks: Annotated[
-        tuple[str, ...],
-        means(
-            "processors whose page walks take its time, as `emulated.walks`; none: they take none"
-        ),
-    ] = ()
+    kind: MachineName = Field(description="what kind of machine")
+    hostname: str = Field(description="its name")
+    cpu: str = Field(description="its CPU's model")
+    cpus: int = Field(description="its CPUs")
+    memory: int = Field(description="bytes of its memory")
+    kernel: str = Field(description="release of its kernel")
+    architecture: str = Field(description="for example `x86_64`")
+    distribution: str = Field(description="its distribution")
+    walks: tuple[str, ...] = Field(
+        default=(),
+        description="processors whose page walks take its time, as `emulated.walks`; none: they "
+        "take none",
+    )

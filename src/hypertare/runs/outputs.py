@@ -11,7 +11,7 @@ from hypertare.runs.store import Store
 FOLDER = "output"
 
 
-def write(store: Store, folder: Path) -> Path:
+def write_outputs(store: Store, folder: Path) -> Path:
     """Writes the last part of both streams of every task, as much of it as the run's file holds.
 
     Returns:

@@ -19,18 +19,19 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Json, TypeAdapter, ValidationError
 
 from hypertare.base import interrupt
 from hypertare.base.closed import Closed
-from hypertare.base.errors import HypertareError, InputError, MachineError
+from hypertare.base.errors import InputError, MachineError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.constants import MAX_TRIAL_BYTES, RUN_APPLICATION, RUN_FILE
@@ -43,6 +44,8 @@ from hypertare.walk.result import Walked, WalkSummary
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor
+
+_T = TypeVar("_T")
 
 SCHEMA_VERSION = 6
 
@@ -217,16 +220,6 @@ class Milestone:
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that a person should know. `trial` is the one it happened in, if in any."""
-
-    at: datetime
-    level: Literal["info", "warning"]
-    text: str
-    trial: int | None = None
-
-
-@dataclass(frozen=True)
 class OtherProgram:
     """One of the busiest programs outside of this run, by its name, and how many CPUs' time it had while a
     block was measured; a name stands for all processes that have it.
@@ -271,7 +264,6 @@ class Store:
         self._flushed_every_s = flushed_every_s
         self._flushed = -flushed_every_s
         self._flushes: bool | None = None
-        self._packs = _Packs()
 
     # --- opening
 
@@ -284,10 +276,13 @@ class Store:
             MachineError: the place cannot be written.
         """
         path = _file(path)
-        _make_directory(path.parent)
-        with _unlocking(_lock(path)) as lock:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _no_directory(path.parent, str(error.strerror)) from error
+        with _undone(_lock(path), os.close) as lock:
             _refuse_taken(path)
-            with _sentences(path), _closing(_connect(path, "rwc")) as db:
+            with _sentences(path), _undone(_connect(path, "rwc"), sqlite3.Connection.close) as db:
                 _create_tables(db, meta)
                 every_s = _begin_log(path, db)
         interrupt.keep()
@@ -319,7 +314,8 @@ class Store:
         """
         path = _existing(path)
         settles = _is_unsettled(path)
-        with _sentences(path), _closing(_connect(path, "rw" if settles else "ro")) as db:
+        mode: Literal["rw", "ro"] = "rw" if settles else "ro"
+        with _sentences(path), _undone(_connect(path, mode), sqlite3.Connection.close) as db:
             if settles:
                 _settle(db)
             db.execute("PRAGMA query_only = ON")
@@ -336,15 +332,18 @@ class Store:
         """
         path = _existing(path)
         with (
-            _unlocking(_lock(path)) as lock,
+            _undone(_lock(path), os.close) as lock,
             _sentences(path),
-            _closing(_connect(path, "rw")) as db,
+            _undone(_connect(path, "rw"), sqlite3.Connection.close) as db,
         ):
             _check(path, db)
             every_s = _begin_log(path, db)
             with _transaction(db):
                 _add_milestone(db, "resumed")
-                _take_new_lines(db)
+                # The tables of the layout before are today's, and its new records are of today's.
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                if version == SCHEMA_VERSION - 1:
+                    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         interrupt.keep()
         return cls(path, db, lock, settles=True, flushed_every_s=every_s)
 
@@ -393,7 +392,7 @@ class Store:
             for number, one in enumerate(finished.guests, start=1)
             for name, value in one.items()
         ]
-        packed = self._packs.pack(records)
+        packed = self._packed(records)
         try:
             with self._writing() as db:
                 db.execute("INSERT INTO trial VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", row)
@@ -407,26 +406,19 @@ class Store:
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
         """Adds what making or removing a boot's bench reported."""
         with self._writing() as db:
-            row = (None, _now(), boot, *self._packs.pack(records))
+            row = (None, _now(), boot, *self._packed(records))
             db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?)", row)
 
-    def add_event(
-        self, text: str, level: Literal["info", "warning"] = "warning", trial: int | None = None
-    ) -> None:
+    def add_event(self, text: str) -> None:
         with self._writing() as db:
-            row = (None, _now(), level, trial, text)
+            row = (None, _now(), "warning", None, text)
             db.execute("INSERT INTO event VALUES (?,?,?,?,?)", row)
 
     def add_walk(self, walked: Walked, fingerprint: str) -> None:
         """Adds what the model of page walks said of a workload."""
-        row = (
-            None,
-            _now(),
-            _dump(walked.cell),
-            fingerprint,
-            walked.result.model_dump_json(round_trip=True),
-        )
+        result = walked.result.model_dump_json(round_trip=True)
         with self._writing() as db:
+            row = (None, _now(), _dump(walked.cell), fingerprint, result)
             db.execute("INSERT INTO walk VALUES (?,?,?,?,?)", row)
 
     def add_other_programs(self, others: Sequence[OtherProgram]) -> None:
@@ -447,19 +439,28 @@ class Store:
         if self._lock is None:
             raise ValueError(f"{self.path} was opened for reading")
         with _sentences(self.path):
-            self._flush_in_time()
+            # One that waits for the disk takes along all before it.
+            now = time.monotonic()
+            due = now - self._flushed >= self._flushed_every_s
+            if due is not self._flushes:
+                self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
+                self._flushes = due
+            if due:
+                self._flushed = now
             with _transaction(self._db):
                 yield self._db
 
-    def _flush_in_time(self) -> None:
-        """Whether the next transaction waits for the disk: it then takes along all before it."""
-        now = time.monotonic()
-        due = now - self._flushed >= self._flushed_every_s
-        if due is not self._flushes:
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
-            self._flushes = due
-        if due:
-            self._flushed = now
+    @cached_property
+    def _compressor(self) -> ZstdCompressor:
+        """One for all records: it takes longer to make than to use."""
+        import zstandard
+
+        return zstandard.ZstdCompressor(level=6)
+
+    def _packed(self, records: Sequence[Record]) -> tuple[int, int, bytes]:
+        """Records as lines, compressed: count, bytes before, bytes after."""
+        lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
+        return len(records), len(lines), self._compressor.compress(lines)
 
     # --- reading
 
@@ -499,7 +500,12 @@ class Store:
         values: dict[int, dict[str, float]] = {}
         for trial, response, value in self._rows("SELECT trial, response, value FROM value"):
             values.setdefault(trial, {})[response] = value
-        guests = self._guest_values()
+        guests: dict[int, dict[int, dict[str, float]]] = {}
+        query = "SELECT trial, guest, response, value FROM guest_value"
+        for trial, guest, response, value in (
+            self._rows(query) if self._version >= _WITH_GUESTS else ()
+        ):
+            guests.setdefault(trial, {}).setdefault(guest, {})[response] = value
         rows = self._rows(
             "SELECT id, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint "
             "FROM trial ORDER BY id"
@@ -507,26 +513,16 @@ class Store:
         with _readable(self.path):
             return [_finished(row, values.get(row[0], {}), guests.get(row[0], {})) for row in rows]
 
-    def _guest_values(self) -> dict[int, dict[int, dict[str, float]]]:
-        """By trial and number of the guest."""
-        if self._version < _WITH_GUESTS:
-            return {}
-        found: dict[int, dict[int, dict[str, float]]] = {}
-        rows = self._rows("SELECT trial, guest, response, value FROM guest_value")
-        for trial, guest, response, value in rows:
-            found.setdefault(trial, {}).setdefault(guest, {})[response] = value
-        return found
-
     def records(self, trial: int) -> list[Record]:
         """The records of a trial as they came; empty when there is no such trial."""
         rows = self._rows("SELECT bytes, zstd FROM record WHERE trial = ?", trial)
         with _readable(self.path):
             return [record for size, blob in rows for record in _records(size, blob)]
 
-    def events(self) -> list[Event]:
-        rows = self._rows("SELECT at, level, text, trial FROM event ORDER BY id")
-        with _readable(self.path):
-            return [Event(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+    def warnings(self) -> list[str]:
+        """What a person should know, in the order in which it came up."""
+        rows = self._rows("SELECT text FROM event WHERE level = 'warning' ORDER BY id")
+        return [text for (text,) in rows]
 
     def walks(self) -> list[Walked]:
         """What the model of page walks said, one a workload with levels of its own."""
@@ -609,13 +605,6 @@ def _existing(path: Path) -> Path:
     return found
 
 
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _no_directory(directory, str(error.strerror)) from error
-
-
 def _no_directory(directory: Path, why: str) -> MachineError:
     return MachineError(
         f"The run directory {directory} cannot be made: {why}.", "Give another place with `--out`."
@@ -656,22 +645,12 @@ def _lock(path: Path) -> int:
 
 
 @contextmanager
-def _unlocking(lock: int) -> Iterator[int]:
-    """Lets go of the lock when opening fails."""
+def _undone(made: _T, undo: Callable[[_T], None]) -> Iterator[_T]:
+    """Lets go of the lock, or closes the file, when opening fails."""
     try:
-        yield lock
+        yield made
     except BaseException:
-        os.close(lock)
-        raise
-
-
-@contextmanager
-def _closing(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Closes the file when opening fails."""
-    try:
-        yield db
-    except BaseException:
-        db.close()
+        undo(made)
         raise
 
 
@@ -702,23 +681,16 @@ def _begin_log(path: Path, db: sqlite3.Connection) -> float:
     """Says how often what is written must be flushed, in seconds: without a log always, because the
     rollback journal then is of use only if it came to the disk first.
     """
-    if _can_be_shared(path.parent):
-        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
-        return _FLUSHED_EVERY_S if mode == "wal" else 0.0
-    return 0.0
-
-
-def _can_be_shared(directory: Path) -> bool:
-    """Whether files there can be memory that processes share, as a log needs: some network file systems
-    have none, and SQLite sees that only when it is too late.
-    """
+    # A log needs files that can be memory which processes share: some network file systems have none, and
+    # SQLite sees that only when it is too late.
     try:
-        with tempfile.TemporaryFile(dir=directory) as file:
+        with tempfile.TemporaryFile(dir=path.parent) as file:
             file.truncate(mmap.PAGESIZE)
             mmap.mmap(file.fileno(), mmap.PAGESIZE).close()
     except OSError:
-        return False
-    return True
+        return 0.0
+    (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    return _FLUSHED_EVERY_S if mode == "wal" else 0.0
 
 
 def _connect(path: Path, mode: Literal["ro", "rw", "rwc"]) -> sqlite3.Connection:
@@ -737,19 +709,16 @@ def _create_tables(db: sqlite3.Connection, meta: Meta) -> None:
     with _transaction(db):
         db.execute(f"PRAGMA application_id = {RUN_APPLICATION}")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        for statement in [*_TABLES.split(";\n\n"), *_triggers()]:
+        for statement in _TABLES.split(";\n\n"):
             db.execute(statement)
+        for table, keys in _KEYS.items():
+            same = " AND ".join(f"{key} = NEW.{key}" for key in keys)
+            db.execute(_NO_REPLACE.format(table=table, same=same))
+            for verb in ("UPDATE", "DELETE"):
+                db.execute(_APPEND_ONLY.format(table=table, verb=verb))
         rows = [(key, _dump(value)) for key, value in meta.model_dump(mode="json").items()]
         db.executemany("INSERT INTO meta VALUES (?,?)", rows)
         _add_milestone(db, "started")
-
-
-def _triggers() -> Iterator[str]:
-    for table, keys in _KEYS.items():
-        same = " AND ".join(f"{key} = NEW.{key}" for key in keys)
-        yield _NO_REPLACE.format(table=table, same=same)
-        for verb in ("UPDATE", "DELETE"):
-            yield _APPEND_ONLY.format(table=table, verb=verb)
 
 
 def _check(path: Path, db: sqlite3.Connection) -> None:
@@ -779,13 +748,6 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-
-
-def _take_new_lines(db: sqlite3.Connection) -> None:
-    """Mark a run of the layout before, whose tables are today's, as one of today's: its new records are."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version == SCHEMA_VERSION - 1:
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _add_milestone(db: sqlite3.Connection, what: str) -> None:
@@ -836,31 +798,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-class _Packs:
-    """Packs records with one compressor, which takes longer to make than to use."""
-
-    def __init__(self) -> None:
-        self._compressor: ZstdCompressor | None = None
-
-    def pack(self, records: Sequence[Record]) -> tuple[int, int, bytes]:
-        """Records as lines, compressed: count, bytes before, bytes after."""
-        if self._compressor is None:
-            import zstandard
-
-            self._compressor = zstandard.ZstdCompressor(level=6)
-        lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
-        return len(records), len(lines), self._compressor.compress(lines)
-
-
 def _records(size: int, blob: bytes, mark: bytes = b"") -> list[Record]:
     """Those of a row in whose line the mark stands, as this version of the layout has them: before the
     sixth the CPUs of what moves a guest's packets were those of a `sidecore`.
     """
-    lines = [line for line in _unpack(size, blob) if mark in line]
-    return [parse(line.replace(b'"sidecore":', b'"datapath_cpus":')) for line in lines]
-
-
-def _unpack(size: int, blob: bytes) -> list[bytes]:
     import zstandard
 
     if size > _MOST_RECORD_BYTES:
@@ -873,7 +814,11 @@ def _unpack(size: int, blob: bytes) -> list[bytes]:
             raise ValueError(str(error)) from error
     if len(lines) != size:
         raise ValueError(f"records of {len(lines)} bytes in place of {size}")
-    return lines.splitlines()
+    return [
+        parse(line.replace(b'"sidecore":', b'"datapath_cpus":'))
+        for line in lines.splitlines()
+        if mark in line
+    ]
 
 
 # --- sentences
@@ -888,38 +833,34 @@ def _sentences(path: Path) -> Iterator[None]:
         # A wrong use of SQLite is our defect, and says nothing of the file.
         raise
     except sqlite3.Error as error:
-        raise _sentence(path, error) from error
+        # The low byte is the kind of failure, the rest its detail.
+        kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if kind == sqlite3.SQLITE_FULL:
+            raise MachineError(
+                f"The disk is full: {path} cannot grow. Every trial before this one is in it.",
+                "Make room, then continue with `hypertare run --resume`.",
+            ) from error
+        if kind == sqlite3.SQLITE_IOERR:
+            raise MachineError(
+                f"{path} cannot be read or written ({error}): the disk fails, or a limit on the size "
+                "of files or a quota is reached. Every trial before this one is in it.",
+                "Look at `df`, `ulimit -f` and `dmesg`, then continue with `hypertare run --resume`.",
+            ) from error
+        if kind == sqlite3.SQLITE_BUSY:
+            raise MachineError(
+                f"Another program has kept {path} locked for {_BUSY_TIMEOUT_S:.0f} s.",
+                "Close what has it open (`fuser -v` names it).",
+            ) from error
+        if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            raise MachineError(
+                f"{path} cannot be written, nor a journal beside it ({error}).",
+                "Check the permissions of the directory, or give another one with `--out`; a run in "
+                "a read-only place can be copied elsewhere first.",
+            ) from error
+        raise _damaged(path, str(error)) from error
     except UnicodeDecodeError as error:
         # SQLite quotes the damage in its message; Python then cannot read the message.
         raise _damaged(path, "text in it is no UTF-8") from error
-
-
-def _sentence(path: Path, error: sqlite3.Error) -> HypertareError:
-    # The low byte is the kind of failure, the rest its detail.
-    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if kind == sqlite3.SQLITE_FULL:
-        return MachineError(
-            f"The disk is full: {path} cannot grow. Every trial before this one is in it.",
-            "Make room, then continue with `hypertare run --resume`.",
-        )
-    if kind == sqlite3.SQLITE_IOERR:
-        return MachineError(
-            f"{path} cannot be read or written ({error}): the disk fails, or a limit on the size "
-            "of files or a quota is reached. Every trial before this one is in it.",
-            "Look at `df`, `ulimit -f` and `dmesg`, then continue with `hypertare run --resume`.",
-        )
-    if kind == sqlite3.SQLITE_BUSY:
-        return MachineError(
-            f"Another program has kept {path} locked for {_BUSY_TIMEOUT_S:.0f} s.",
-            "Close what has it open (`fuser -v` names it).",
-        )
-    if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return MachineError(
-            f"{path} cannot be written, nor a journal beside it ({error}).",
-            "Check the permissions of the directory, or give another one with `--out`; a run in "
-            "a read-only place can be copied elsewhere first.",
-        )
-    return _damaged(path, str(error))
 
 
 @contextmanager

@@ -44,36 +44,33 @@ class Budget:
         return f"{self.trials} trials" if self.trials else human_duration(self.seconds or 0.0)
 
 
+@dataclass
 class BudgetTracker:
     """What is left of a budget."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        trials: Callable[[], int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.budget = budget
-        self._trials = trials
-        self._clock = clock
-        self._began = clock()
+    budget: Budget
+    trials: Callable[[], int]
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
 
     def expected_trials(self, trial_s: float) -> int:
         """How many trials it pays for in all; `trial_s` is what one takes, before any was seen."""
-        done = self._trials()
-        seen_s = (self._clock() - self._began) / done if done else 0.0
+        done = self.trials()
+        seen_s = (self.clock() - self._began) / done if done else 0.0
         return self.budget.expected_trials(max(trial_s, seen_s))
 
     def spent(self, more: int = 0) -> float:
         """The share that is spent, with this many trials more."""
         if self.budget.trials is not None:
-            return (self._trials() + more) / self.budget.trials
-        elapsed = self._clock() - self._began
-        done = self._trials()
+            return (self.trials() + more) / self.budget.trials
+        elapsed = self.clock() - self._began
+        done = self.trials()
         ahead = more * elapsed / done if done else 0.0
         return (elapsed + ahead) / (self.budget.seconds or 1.0)
 
     def left_s(self) -> float:
         """Seconds that the rest will take, as far as is known."""
-        elapsed, spent = self._clock() - self._began, self.spent()
+        elapsed, spent = self.clock() - self._began, self.spent()
         return max(0.0, elapsed / spent - elapsed) if spent else 0.0

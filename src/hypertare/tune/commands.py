@@ -53,17 +53,8 @@ def step(path: str, level: Level, default: Level, system: System) -> Step:
     change = KnobChange(path, one_line(level_text(level)), old, system)
     maker = next((make for pattern, make in _TABLE.items() if _fits(pattern, path)), _unknown)
     entry = maker(change)
-    return Step(
-        knob=path,
-        level=level,
-        where=entry.where or system.name,
-        look_first=entry.look_first,
-        apply=entry.apply,
-        persist=entry.persist,
-        undo=entry.undo,
-        xml=entry.xml,
-        note=entry.note,
-    )
+    where = entry.where or system.name
+    return Step(knob=path, level=level, **{**vars(entry), "where": where})
 
 
 def _fits(pattern: str, path: str) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hypertare import __version__
 from hypertare.base.response import Response
@@ -14,8 +14,6 @@ from hypertare.findings.tuning import (
     EffectFound,
     Gain,
     KnobTried,
-    KnownBefore,
-    Look,
     Smallest,
     Tried,
     Tuning,
@@ -27,85 +25,68 @@ from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps
-from hypertare.tune.known import KnownRun
-from hypertare.tune.space import LEFT, Knob, Setting, Space
-from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
+from hypertare.tune.space import LEFT, Knob, Setting
+from hypertare.tune.tuner import Aims, Confirmed, Outcome
 
-
-@dataclass(frozen=True)
-class Circumstances:
-    """The circumstances of a tuning: study, machine, platform, workload, budget and times."""
-
-    study: str
-    question: str
-    machine: MachineState
-    accelerator: str | None
-    seed: int
-    started: datetime
-    ended: datetime
-    platform: str
-    workload: str
-    budget: str
-    trials: int
+if TYPE_CHECKING:
+    from hypertare.tune.session import Prepared
 
 
 def document(
     outcome: Outcome,
-    space: Space,
-    aims: Aims,
-    where: Circumstances,
-    nic: str,
-    known: KnownRun | None = None,
+    prepared: Prepared,
+    machine: MachineState,
+    accelerator: str | None,
+    started: datetime,
+    ended: datetime,
+    trials: int,
 ) -> Tuning:
-    """What a tuning found, in ratios and commands.
-
-    Args:
-        outcome: what was found.
-        space: all that was to be tuned.
-        aims: what was wanted.
-        where: on what it was made.
-        nic: the model that the study gives the system under test.
-        known: what an earlier run had measured.
-    """
-    setting = _recommendation(outcome, space)
+    """What a tuning found on a machine in so many trials, in ratios and commands."""
+    study, space, aims = prepared.run.study, prepared.space, prepared.aims
+    proved = dict(outcome.recommended or {})
+    proved |= {one.knob: one.level for one in outcome.smallest if one.level is not None}
+    default = space.default
+    setting = {path: level for path, level in proved.items() if level != default.get(path, LEFT)}
     return Tuning(
         hypertare=__version__,
+        study=study.name,
+        question=study.question,
+        machine=machine,
         clock=aims.clock,
-        **{field.name: getattr(where, field.name) for field in fields(where)},
+        accelerator=accelerator,
+        seed=prepared.run.design.seed,
+        started=started,
+        ended=ended,
+        platform=prepared.platform,
+        workload=prepared.workload,
+        budget=str(prepared.budget),
+        trials=trials,
         throughput=aims.throughput.name,
-        cpu=aims.cpu.name if aims.cpu else None,
+        cpu=aims.cpu.name,
         goal=aims.goal,
         design=outcome.design.kind if outcome.design else None,
-        knobs=tuple(_knob(knob, outcome) for knob in (*space.knobs, *space.ladders)),
+        knobs=tuple(_knob(knob, outcome) for knob in space.every),
         effects=tuple(_effects(outcome, aims)),
         left_out=outcome.left_out,
         tried=tuple(_tried(outcome, aims)),
-        looks=tuple(_looks(outcome, aims)),
+        looks=tuple(outcome.looks),
         confirmation=_confirmation(outcome.confirmed, aims),
-        smallest=tuple(_smallest(one, aims.loss) for one in outcome.smallest),
+        smallest=tuple(outcome.smallest),
         keep_default=not setting,
         recommendation=setting,
         steps=steps(
             setting,
-            space.default,
+            default,
             System(
-                find_platform(where.platform),
-                str(setting.get("sut.nic", nic)),
-                find_machine(where.machine.kind).is_virtual,
+                find_platform(prepared.platform),
+                str(setting.get("sut.nic", study.sut.nic)),
+                find_machine(machine.kind).is_virtual,
             ),
         ),
-        known=None if known is None else known_before(known),
+        known=prepared.known.before if prepared.known else None,
         verdict=_verdict(outcome, aims, setting),
         warnings=tuple(outcome.warnings),
     )
-
-
-def _recommendation(outcome: Outcome, space: Space) -> Setting:
-    """What differs from the default and proved itself."""
-    setting = dict(outcome.recommended or {})
-    setting |= {one.knob.path: one.level for one in outcome.smallest if one.level is not None}
-    default = space.default
-    return {path: level for path, level in setting.items() if level != default.get(path, LEFT)}
 
 
 def _knob(knob: Knob, outcome: Outcome) -> KnobTried:
@@ -116,15 +97,6 @@ def _knob(knob: Knob, outcome: Outcome) -> KnobTried:
         low=knob.range.low if knob.range else None,
         high=knob.range.high if knob.range else None,
         refused=outcome.refused.get(knob.path, {}),
-    )
-
-
-def known_before(known: KnownRun) -> KnownBefore:
-    return KnownBefore(
-        run=known.run,
-        settings=len(known.settings),
-        trials=known.trials,
-        left_out=known.left_out,
     )
 
 
@@ -151,37 +123,18 @@ def _effects(outcome: Outcome, aims: Aims) -> list[EffectFound]:
 
 
 def _tried(outcome: Outcome, aims: Aims) -> list[Tried]:
-    found = []
-    for place, seen in enumerate(outcome.seen):
-        throughput, cpu = seen.mean
-        found.append(
-            Tried(
-                setting=seen.setting,
-                throughput=_change(throughput, aims.throughput),
-                cpu=_change(cpu, aims.cpu) if aims.cpu else None,
-                n=len(seen.gains),
-                front=place in outcome.front,
-                knee=place == outcome.knee,
-            )
-        )
-    return found
-
-
-def _looks(outcome: Outcome, aims: Aims) -> list[Look]:
     return [
-        Look(
-            phase=look.phase,
-            setting=look.setting,
-            throughput=_change(look.gains[0], aims.throughput),
-            cpu=_change(look.gains[1], aims.cpu) if aims.cpu else None,
+        Tried(
+            setting=seen.setting,
+            throughput=throughput,
+            cpu=cpu,
+            n=len(seen.gains),
+            front=place in outcome.front,
+            knee=place == outcome.knee,
         )
-        for look in outcome.looks
+        for place, seen in enumerate(outcome.seen)
+        for throughput, cpu in [aims.changes(seen.mean)]
     ]
-
-
-def _change(gain: float, response: Response) -> float:
-    """From a log gain to the change of the response."""
-    return math.expm1(gain if response.better == "higher" else -gain)
 
 
 def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | None:
@@ -198,17 +151,9 @@ def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | Non
         confidence=aims.confidence,
         threshold=aims.threshold,
         search_gain=None if confirmed.promised is None else math.expm1(confirmed.promised),
-        by_block=tuple(map(math.expm1, confirmed.gains)),
+        by_block=tuple(math.expm1(aims.value(duel.gains)) for duel in confirmed.duels),
         confirmed=confirmed.verdict == "gains",
-        changes=tuple(
-            _response(confirmed, response, aims)
-            for response in aims.responses
-            if all(
-                trial.values.get(response.name, 0.0) > 0
-                for duel in confirmed.duels
-                for trial in (duel.winner, duel.default)
-            )
-        ),
+        changes=tuple(_changes(confirmed, aims)),
     )
 
 
@@ -219,6 +164,16 @@ def _ends(interval: Interval, aims: Aims) -> tuple[float | None, float | None]:
     if interval.low is None or interval.high is None:
         return None, None
     return math.expm1(interval.low), math.expm1(interval.high)
+
+
+def _changes(confirmed: Confirmed, aims: Aims) -> list[Gain]:
+    """Of the responses that every trial of the confirmation has."""
+    trials = [trial for duel in confirmed.duels for trial in (duel.winner, duel.default)]
+    return [
+        _response(confirmed, response, aims)
+        for response in aims.responses
+        if all(trial.values.get(response.name, 0.0) > 0 for trial in trials)
+    ]
 
 
 def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Gain:
@@ -242,19 +197,6 @@ def _response(confirmed: Confirmed, response: Response, aims: Aims) -> Gain:
     )
 
 
-def _smallest(found: SmallestLevel, loss: float) -> Smallest:
-    return Smallest(
-        knob=found.knob.path,
-        level=found.level,
-        clean=found.clean,
-        # None of n trials lost: at 95 %, at most this share of them does (Clopper & Pearson 1934).
-        chance=1 - 0.05 ** (1 / found.clean) if found.clean else None,
-        loss=loss,
-        below=found.below,
-        below_loss=found.below_loss,
-    )
-
-
 def _verdict(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     """A sentence for the winner, and one for each knob that is to be small."""
     sentences = [_about_winner(outcome, aims, setting)] if outcome.space.knobs else []
@@ -265,14 +207,20 @@ def _verdict(outcome: Outcome, aims: Aims, setting: Setting) -> str:
 def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     confirmed = outcome.confirmed
     if confirmed is not None:
-        name = _aim(aims)
+        if aims.goal == "balance":
+            name = f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
+        else:
+            name = f"gain of {word(aims.wanted[0].name)}"
         figures = f"{_gain(confirmed, aims)} over {len(confirmed.duels)} fresh blocks"
         if confirmed.promised is not None:
             figures += f"; the search had promised {percent(math.expm1(confirmed.promised))}"
         if confirmed.verdict == "gains":
-            return (
-                f"{_named(confirmed.setting, setting)}: {name} {figures}.{_price(confirmed, aims)}"
+            changed = ", ".join(
+                f"{path} = {level_text(level)}"
+                for path, level in confirmed.setting.items()
+                if path in setting
             )
+            return f"{changed}: {name} {figures}.{_price(confirmed, aims)}"
         return f"Keep the default: the best that was found was not confirmed, {name} {figures}."
     if len(outcome.left_out) == len(outcome.space.knobs):
         return "Keep the default: no knob was shown to matter."
@@ -288,13 +236,6 @@ def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     )
 
 
-def _aim(aims: Aims) -> str:
-    """Returns words for the goal: the response, or responses, of which a gain is one."""
-    if aims.goal == "balance" and aims.cpu is not None:
-        return f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
-    return f"gain of {word(aims.wanted[0].name)}"
-
-
 def _gain(confirmed: Confirmed, aims: Aims) -> str:
     interval = confirmed.mean.interval
     gain = percent(math.expm1(interval.estimate))
@@ -308,25 +249,17 @@ def _gain(confirmed: Confirmed, aims: Aims) -> str:
 
 def _price(confirmed: Confirmed, aims: Aims) -> str:
     """What the gain costs of the response that the goal is not about."""
-    others = [response for response in aims.responses if response not in aims.wanted]
+    wanted = [response.name for response in aims.wanted]
     costs = [
-        f"{word(response.name)} {percent(change.change)}"
-        for response in others
-        if all(duel.winner.values.get(response.name, 0.0) > 0 for duel in confirmed.duels)
-        and all(duel.default.values.get(response.name, 0.0) > 0 for duel in confirmed.duels)
-        and (change := _response(confirmed, response, aims)).verdict == "costs"
+        f"{word(change.response)} {percent(change.change)}"
+        for change in _changes(confirmed, aims)
+        if change.verdict == "costs" and change.response not in wanted
     ]
     return f" It costs: {', '.join(costs)}." if costs else ""
 
 
-def _named(setting: Setting, changed: Setting) -> str:
-    return ", ".join(
-        f"{path} = {level_text(level)}" for path, level in setting.items() if path in changed
-    )
-
-
-def _about(one: SmallestLevel) -> str:
-    path = one.knob.path
+def _about(one: Smallest) -> str:
+    path = one.knob
     if one.level is None:
         return f"{path}: even {level_text(one.below or '')} loses, so none is recommended."
     found = (

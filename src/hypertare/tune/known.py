@@ -14,6 +14,7 @@ from hypertare.base.errors import InputError
 from hypertare.base.level import Level, key
 from hypertare.base.words import factor_text, level_text, listing
 from hypertare.design.trials import FinishedTrial
+from hypertare.findings.tuning import KnownBefore
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Meta, Store
 from hypertare.study import Study, StudyFile
@@ -32,17 +33,12 @@ _INSTEAD = "Give a run of this study under the same settings, or leave --from ou
 
 @dataclass(frozen=True)
 class KnownRun:
-    """`settings` are those that fit; `left_out` says of which cells none was taken, and why."""
+    """`settings` are those that fit; `before` is what a tuning's document says of them."""
 
-    run: str
+    before: KnownBefore
     settings: tuple[Known, ...]
-    left_out: tuple[str, ...]
     machine: MachineState
     accelerator: str | None
-
-    @property
-    def trials(self) -> int:
-        return sum(one.trials for one in self.settings)
 
 
 def read(
@@ -77,7 +73,9 @@ def read(
     if not settings:
         why = listing(left_out, 3) or f"it has no good trial of {workload} on {platform}"
         raise InputError(f"Nothing of {run} is known of this tuning's settings: {why}.", _INSTEAD)
-    return KnownRun(str(run), tuple(settings), left_out, meta.machine, meta.accelerator)
+    measured = sum(one.trials for one in settings)
+    before = KnownBefore(run=str(run), settings=len(settings), trials=measured, left_out=left_out)
+    return KnownRun(before, tuple(settings), meta.machine, meta.accelerator)
 
 
 def check_machine(known: KnownRun, here: MachineState, accelerator: str | None) -> None:
@@ -89,7 +87,7 @@ def check_machine(known: KnownRun, here: MachineState, accelerator: str | None) 
     unlike = [f"{name} {was}, here {now}" for name, was, now in pairs if was != now]
     if unlike:
         raise InputError(
-            f"{known.run} was made on another machine: {'; '.join(unlike)}.",
+            f"{known.before.run} was made on another machine: {'; '.join(unlike)}.",
             "What was measured there says nothing of this one: leave --from out.",
         )
 
@@ -154,10 +152,6 @@ class _Fit:
     workload: str
 
     @cached_property
-    def knobs(self) -> tuple[Knob, ...]:
-        return (*self.space.knobs, *self.space.ladders)
-
-    @cached_property
     def was(self) -> Study:
         return self.earlier.cell({})
 
@@ -174,7 +168,7 @@ class _Fit:
             InputError: it is not.
         """
         before, now = (dict(_leaves(one, self.workload)) for one in (self.was, self.study))
-        paths = {knob.path for knob in self.knobs} | self.varied | {*_BESIDE}
+        paths = {knob.path for knob in self.space.every} | self.varied | {*_BESIDE}
         unlike = [
             f"{path} was {_text(before.get(path))}, here {_text(now.get(path))}"
             for path in dict.fromkeys((*before, *now))
@@ -188,12 +182,12 @@ class _Fit:
 
     def setting(self, cell: Mapping[str, Level]) -> Setting | str:
         """The tuning's words for a cell, or why it has none."""
-        for path in self.varied - {knob.path for knob in self.knobs}:
+        for path in self.varied - {knob.path for knob in self.space.every}:
             was, here = self._before(path, cell), level_of(self.study, path)
             if path in cell and was != here:
                 return f"{factor_text(path)} {level_text(was)}, here {level_text(here)}"
         setting = dict(self.space.default)
-        for knob in self.knobs:
+        for knob in self.space.every:
             was = self._before(knob.path, cell)
             level = self._level(knob, was)
             if level is None:
@@ -220,7 +214,7 @@ class _Fit:
                 repr(resolved(self.file, knob.path, level)): level
                 for level in (*knob.levels, knob.default)
             }
-            for knob in self.knobs
+            for knob in self.space.every
         }
 
 

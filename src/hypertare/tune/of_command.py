@@ -22,7 +22,7 @@ _WITHOUT_VHOST = "qemu"
 """The default is vhost where this host has it."""
 
 
-def knobs(*, has_peer: bool, has_vhost: bool, huge_pages: bool) -> Knobs:
+def knobs_of_command(*, has_peer: bool, has_vhost: bool, huge_pages: bool) -> Knobs:
     """Levels to try beside the default, by path.
 
     Args:

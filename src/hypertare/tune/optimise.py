@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypertare.base.level import Level
 from hypertare.tune.space import Knob, Setting
 
 STARTS = 6
@@ -44,7 +43,7 @@ class Optimiser:
         """Adds the known gains of a setting to the sampler's data, unless the setting is outside of the
         space.
         """
-        if any(not self._fits(knob, setting[knob.path]) for knob in self._knobs):
+        if not all(knob.has(setting[knob.path]) for knob in self._knobs):
             return
         trial = self._optuna.trial.create_trial(
             params=self._encoded(setting),
@@ -56,9 +55,12 @@ class Optimiser:
     def ask(self) -> tuple[Any, Setting]:
         """A ticket under which its result is learned, and the setting."""
         ticket = self._study.ask(self._distributions)
-        return ticket, self._base | {
-            knob.path: self._decoded(knob, ticket.params[knob.path]) for knob in self._knobs
+        chosen = {
+            knob.path: level if knob.range is not None else knob.levels[level]
+            for knob in self._knobs
+            for level in [ticket.params[knob.path]]
         }
+        return ticket, self._base | chosen
 
     def learn_of(self, ticket: Any, gains: Sequence[float] | None) -> None:
         """Gives the sampler the gains of an asked setting; None for a setting that failed."""
@@ -77,23 +79,12 @@ class Optimiser:
         return kinds.CategoricalDistribution(list(range(len(knob.levels))))
 
     def _encoded(self, setting: Setting) -> dict[str, Any]:
+        """Levels as the sampler has them: numbers of a range, else places in the list."""
+        levels = {knob: setting[knob.path] for knob in self._knobs}
         return {
-            knob.path: setting[knob.path]
+            knob.path: level
             if knob.range is not None
-            else _place(knob, setting[knob.path])
-            for knob in self._knobs
-            if self._fits(knob, setting[knob.path])
+            else [*map(repr, knob.levels)].index(repr(level))
+            for knob, level in levels.items()
+            if knob.has(level)
         }
-
-    def _decoded(self, knob: Knob, value: Any) -> Level:
-        level: Level = value if knob.range is not None else knob.levels[value]
-        return level
-
-    def _fits(self, knob: Knob, level: Level) -> bool:
-        if knob.range is None:
-            return True
-        return isinstance(level, int) and knob.range.low <= level <= knob.range.high
-
-
-def _place(knob: Knob, level: Level) -> int:
-    return next(i for i, one in enumerate(knob.levels) if repr(one) == repr(level))

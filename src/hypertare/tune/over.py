@@ -86,7 +86,16 @@ def asked(file: StudyFile, over: str, confirm: str | None, seed: int) -> AskedOv
     """
     factor, written, text = over.partition("=")
     study = file.study()
-    _check_factor(study, factor)
+    if factor in (study.tune or TuneSettings()).knobs:
+        raise InputError(
+            f"--over {factor}: the tuning itself sets it: it is one of [tune.knobs].",
+            "Name a factor that stays as it is during a tuning.",
+        )
+    if factor not in study.factors:
+        raise InputError(
+            f"--over {factor}: the study has no factor {factor}.{did_you_mean(factor, study.factors)}",
+            f"Its factors: {', '.join(study.factors) or 'none'}.",
+        )
     levels: tuple[Level, ...] = study.factors[factor]
     if written:
         levels = tuple(_level(part.strip(), f"--over {over}") for part in text.split(","))
@@ -111,19 +120,6 @@ def asked(file: StudyFile, over: str, confirm: str | None, seed: int) -> AskedOv
     )
 
 
-def _check_factor(study: Study, factor: str) -> None:
-    if factor in (study.tune or TuneSettings()).knobs:
-        raise InputError(
-            f"--over {factor}: the tuning itself sets it: it is one of [tune.knobs].",
-            "Name a factor that stays as it is during a tuning.",
-        )
-    if factor not in study.factors:
-        raise InputError(
-            f"--over {factor}: the study has no factor {factor}.{did_you_mean(factor, study.factors)}",
-            f"Its factors: {', '.join(study.factors) or 'none'}.",
-        )
-
-
 def _level(text: str, where: str) -> Level:
     value = toml_value(text)
     if not text or not isinstance(value, str | int | float | bool):
@@ -144,10 +140,13 @@ def _confirmed_at(
     if confirm is None:
         if not all_numbers or any(number % 1 for number in known):
             return None
-        gaps = [(high - low, low) for low, high in pairwise(sorted(known))]
-        width, low = max(gaps)
+        width, low = max((high - low, low) for low, high in pairwise(sorted(known)))
         middle = int(low + width // 2)
-        return middle if width >= 2 and _takes(file, factor, middle) else None
+        try:
+            file.cell({factor: middle})
+        except InputError:
+            return None
+        return middle if width >= 2 else None
     name, written, text = confirm.partition("=")
     where = f"--confirm {confirm}"
     if name != factor or not written:
@@ -163,14 +162,6 @@ def _confirmed_at(
     return level
 
 
-def _takes(file: StudyFile, factor: str, level: Level) -> bool:
-    try:
-        file.cell({factor: level})
-    except InputError:
-        return False
-    return True
-
-
 def prepare(file: StudyFile, wanted: AskedOver) -> Sweep:
     """Checks each level's tuning against the study and this machine.
 
@@ -178,28 +169,24 @@ def prepare(file: StudyFile, wanted: AskedOver) -> Sweep:
         InputError: one of them cannot be made; it says which.
     """
     parts = tuple(
-        LevelTuning(level, _prepared(file, wanted, level), _folder(f"{place}", wanted, level))
-        for place, level in enumerate(wanted.levels, start=1)
+        _part(file, wanted, level, str(place)) for place, level in enumerate(wanted.levels, start=1)
     )
     confirm = None
     if wanted.confirm is not None:
-        prepared = _prepared(file, wanted, wanted.confirm)
-        confirm = LevelTuning(wanted.confirm, prepared, _folder("confirm", wanted, wanted.confirm))
+        confirm = _part(file, wanted, wanted.confirm, "confirm")
     return Sweep(wanted, file, parts, confirm)
 
 
-def _prepared(file: StudyFile, wanted: AskedOver, level: Level) -> Prepared:
+def _part(file: StudyFile, wanted: AskedOver, level: Level, prefix: str) -> LevelTuning:
     own = StudyFile.restored(file.text, copy.deepcopy(file.raw), file.source, file.folder)
     try:
         # JSON of one value is TOML too.
         own.override([f"{wanted.factor}={json.dumps(level)}"], quick=False)
-        return session.prepare(own, wanted.seed)
+        prepared = session.prepare(own, wanted.seed)
     except InputError as error:
         raise InputError(f"{wanted.factor} = {level_text(level)}: {error.what}", error.do) from None
-
-
-def _folder(prefix: str, wanted: AskedOver, level: Level) -> str:
-    return re.sub(r"[^\w.=-]+", "_", f"{prefix}-{wanted.factor}={level_text(level)}")
+    folder = re.sub(r"[^\w.=-]+", "_", f"{prefix}-{wanted.factor}={level_text(level)}")
+    return LevelTuning(level, prepared, folder)
 
 
 # --- what there is already
@@ -344,7 +331,7 @@ def _laws(sweep: Sweep, tuned: Sequence[AtLevel]) -> tuple[list[LawFitted], list
     """Of every knob, and why a knob has none."""
     found: list[LawFitted] = []
     warnings: list[str] = []
-    for knob in _knobs(sweep):
+    for knob in sweep.parts[0].prepared.space.every:
         points = list(_points(sweep, knob, tuned))
         default = number_of(sweep.file, knob.path, knob.default)
         if default is None or len(points) < len(sweep.parts):
@@ -354,11 +341,6 @@ def _laws(sweep: Sweep, tuned: Sequence[AtLevel]) -> tuple[list[LawFitted], list
             continue
         found += _fitted(sweep, knob, default, points)
     return found, warnings
-
-
-def _knobs(sweep: Sweep) -> tuple[Knob, ...]:
-    space = sweep.parts[0].prepared.space
-    return (*space.knobs, *space.ladders)
 
 
 def _points(sweep: Sweep, knob: Knob, tuned: Sequence[AtLevel]) -> Iterator[tuple[float, float]]:
@@ -379,10 +361,10 @@ def _fitted(
     of_guests = sweep.asked.factor == _GUESTS
     fits = [growth.fit(law, levels, best) for law in growth.laws(default, of_guests=of_guests)]
     chosen = growth.preferred(fits)
-    extra = []
+    where = {*levels}
     if sweep.asked.confirm is not None:
-        extra = [number_of(sweep.file, sweep.asked.factor, sweep.asked.confirm)]
-    where = sorted({*levels, *(level for level in extra if level is not None)})
+        confirm = number_of(sweep.file, sweep.asked.factor, sweep.asked.confirm)
+        where |= set() if confirm is None else {confirm}
     return [
         LawFitted(
             knob=knob.path,
@@ -393,7 +375,7 @@ def _fitted(
             left_out=fit.left_out,
             preferred=fit is chosen,
             best=tuple(points),
-            at=tuple((level, fit.at(level)) for level in where),
+            at=tuple((level, fit.at(level)) for level in sorted(where)),
         )
         for fit in fits
     ]
@@ -407,7 +389,7 @@ def pick(sweep: Sweep, tuned: Sequence[AtLevel]) -> Setting | None:
     number = number_of(sweep.file, sweep.asked.factor, sweep.confirm.level)
     space = sweep.confirm.prepared.space
     setting = space.default
-    for knob in (*space.knobs, *space.ladders):
+    for knob in space.every:
         law = next((one for one in laws if one.preferred and one.knob == knob.path), None)
         if law is None or number is None:
             continue

@@ -8,7 +8,7 @@ Point = tuple[float, float]
 """Gains in log ratio to the default: throughput and CPU, the more the better."""
 
 
-def front(points: Sequence[Point]) -> list[int]:
+def pareto_front(points: Sequence[Point]) -> list[int]:
     """Places of the points that no other is at least as good as in both, and better in one.
 
     In order of rising first gain.
@@ -21,7 +21,7 @@ def front(points: Sequence[Point]) -> list[int]:
     return sorted(kept, key=lambda place: points[place])
 
 
-def knee(points: Sequence[Point]) -> int:
+def pareto_knee(points: Sequence[Point]) -> int:
     """The place of the best compromise on the front.
 
     Both gains are scaled to 0..1 over the front. The knee is the point of the front that lies
@@ -38,7 +38,7 @@ def knee(points: Sequence[Point]) -> int:
     """
     if not points:
         raise ValueError("no points")
-    places = front(points)
+    places = pareto_front(points)
     first, last = points[places[0]], points[places[-1]]
     wide, high = last[0] - first[0], first[1] - last[1]
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from hypertare.base.errors import InputError, writing
 from hypertare.base.response import Response
 from hypertare.base.units import human_duration
 from hypertare.design.planner import MachineResources
 from hypertare.engine import prepare as running
-from hypertare.engine.ending import Ending, sum_up
+from hypertare.engine.ending import ending, sum_up
 from hypertare.engine.expected import asked_s
 from hypertare.engine.new_run import create
 from hypertare.engine.run_options import RunOptions
@@ -34,7 +33,7 @@ from hypertare.tune import FILE_NAME
 from hypertare.tune import known as known_runs
 from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, BudgetTracker
-from hypertare.tune.findings import Circumstances, document
+from hypertare.tune.findings import document
 from hypertare.tune.known import KnownRun
 from hypertare.tune.space import Setting, Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
@@ -76,7 +75,7 @@ class Prepared:
         """
         if not self.counts_boots:
             return trials * self.trial_s
-        hard = apart or any(knob.hard for knob in (*self.space.knobs, *self.space.ladders))
+        hard = apart or any(knob.hard for knob in self.space.every)
         warms_up = self.run.study.workloads[self.workload].kind.warms_up
         trial_s = self.trial_s * (1 + self.design.warmup * warms_up)
         kind = find(self.platform).pc
@@ -109,15 +108,23 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     if settings.known is not None:
         place = file.folder / settings.known
         known = known_runs.read(place, file, study, space, workload, platform, aims)
+    # Knobs as a study file has them, so that a run that goes on finds them there.
+    written = {
+        path: list(given) if isinstance(given, tuple) else given.model_dump(mode="json")
+        for path, given in spaces.varied(study, settings).items()
+    }
+    put(file.raw, "tune.knobs", written, "tune")
     # The bench of a tuning holds the tuned platform alone, and its knobs take the place of factors.
-    put(file.raw, "tune.knobs", _as_written(settings, study), "tune")
     file.raw["factors"] = {
         knob.path: [one for one in knob.levels or (knob.default, knob.far) if one != spaces.LEFT]
         for knob in space.knobs
         if knob.path in _EXTENT
     }
     put(file.raw, "sut.platforms", list(dict.fromkeys([BASELINE, platform])), "tune.platform")
-    _leave_out_others(file.raw["sut"], platform)
+    # Settings that only guests of other platforms have.
+    for key in frozenset().union(*(kind.hypervisor_settings for kind in PLATFORMS.values())):
+        if key not in find(platform).hypervisor_settings:
+            file.raw["sut"].pop(key, None)
     # What is said of the study's own cells has none here.
     for key in ("claims", "plots", "published"):
         file.raw[key] = []
@@ -134,21 +141,6 @@ _EXTENT = ("sut.kernel", "sut.cpus", "sut.memory", "sut.paging", "sut.pages")
 host."""
 
 
-def _leave_out_others(sut: dict[str, Any], platform: str) -> None:
-    """Settings that only guests of other platforms have."""
-    kept = find(platform).hypervisor_settings
-    for key in frozenset().union(*(kind.hypervisor_settings for kind in PLATFORMS.values())) - kept:
-        sut.pop(key, None)
-
-
-def _as_written(settings: TuneSettings, study: Study) -> dict[str, Any]:
-    """The knobs as a study file has them, so that a run that goes on finds them there."""
-    return {
-        path: list(given) if isinstance(given, tuple) else given.model_dump(mode="json")
-        for path, given in spaces.varied(study, settings).items()
-    }
-
-
 def _check_budget(budget: Budget, space: Space, design: DesignSettings, trial_s: float) -> None:
     """Whether it can end in an answer.
 
@@ -160,7 +152,7 @@ def _check_budget(budget: Budget, space: Space, design: DesignSettings, trial_s:
         return
     of_time = "" if budget.trials else f", about {human_duration(least * trial_s)} without boots"
     raise InputError(
-        f"A budget of {budget} is too small for {len(space.knobs) + len(space.ladders)} knobs: they "
+        f"A budget of {budget} is too small for {len(space.every)} knobs: they "
         f"need at least {least} trials{of_time} (every level once, one block of the search, the "
         "confirmation).",
         "Give more with --budget, or fewer levels in [tune.knobs].",
@@ -184,9 +176,7 @@ def _platform(study: Study, settings: TuneSettings) -> str:
 def _workload(study: Study, settings: TuneSettings, space: Space) -> str:
     """The one that was named, else the one that knobs belong to, else the first."""
     mentioned = {
-        knob.path.split(".")[1]
-        for knob in (*space.knobs, *space.ladders)
-        if knob.path.startswith("workloads.")
+        knob.path.split(".")[1] for knob in space.every if knob.path.startswith("workloads.")
     }
     name = settings.workload or (sorted(mentioned)[0] if mentioned else next(iter(study.workloads)))
     if name not in study.workloads:
@@ -288,7 +278,7 @@ def carry_out(
     goes_on = f"hypertare tune --resume --out {resumed_at or folder}"
     kept = f"`{goes_on}` goes on with them."
     with Store.resume(folder) if resume else create(run, on, folder) as store:
-        with Ending(store, "the tuning", goes_on, kept) as end:
+        with ending(store, "the tuning", goes_on, kept) as end:
             session = Session(run, on, store, observer, run_options)
             session.measure_capacities()
             with session.trial_runner(prepared.workload, prepared.platform) as lab:
@@ -303,21 +293,9 @@ def carry_out(
         for text in outcome.warnings:
             store.add_event(text)
             observer.warn(text)
-        where = Circumstances(
-            study=run.study.name,
-            question=run.study.question,
-            machine=store.meta.machine,
-            accelerator=on.accelerator if find(prepared.platform).uses_accelerator else None,
-            seed=run.design.seed,
-            started=summary.started,
-            ended=datetime.now(UTC),
-            platform=prepared.platform,
-            workload=prepared.workload,
-            budget=str(prepared.budget),
-            trials=trials,
-        )
-    nic = run.study.sut.nic
-    found = document(outcome, prepared.space, prepared.aims, where, nic, prepared.known)
+        accelerator = on.accelerator if find(prepared.platform).uses_accelerator else None
+        machine, ended = store.meta.machine, datetime.now(UTC)
+    found = document(outcome, prepared, machine, accelerator, summary.started, ended, trials)
     with writing(folder):
         (folder / FILE_NAME).write_text(found.model_dump_json(indent=2) + "\n")
     if end.left is not None:

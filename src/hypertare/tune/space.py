@@ -73,6 +73,12 @@ class Knob:
             return self.range.high - self.range.low + 1
         return len(self.levels)
 
+    def has(self, level: Level) -> bool:
+        """Whether it is a level of the knob, also where some were refused."""
+        if self.range is not None:
+            return isinstance(level, int) and self.range.low <= level <= self.range.high
+        return any(repr(one) == repr(level) for one in self.levels)
+
     def _apart(self, level: int) -> float:
         if not _is_number(self.default):
             return 0.0
@@ -93,8 +99,12 @@ class Space:
     fixed: Setting = field(default_factory=dict)
 
     @property
+    def every(self) -> tuple[Knob, ...]:
+        return (*self.knobs, *self.ladders)
+
+    @property
     def default(self) -> Setting:
-        return self.fixed | {knob.path: knob.default for knob in (*self.knobs, *self.ladders)}
+        return self.fixed | {knob.path: knob.default for knob in self.every}
 
     @property
     def size(self) -> int:
@@ -104,10 +114,6 @@ class Space:
 def overrides(setting: Mapping[str, Level]) -> Cell:
     """What has to be put into the study: knobs that are left alone are not."""
     return {path: level for path, level in setting.items() if level != LEFT}
-
-
-def key(setting: Mapping[str, Level]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((path, repr(level)) for path, level in setting.items()))
 
 
 def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -> Space:
@@ -130,7 +136,14 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
     knobs: list[Knob] = []
     ladders: list[Knob] = []
     for path, levels in given.items():
-        _check_path(file, study, path, platform)
+        table = path.partition(".")[0]
+        if table not in (*HARD_TABLES, "workloads", "knobs") or path == "sut.platforms":
+            raise InputError(
+                f'{file.source}: tune.knobs: "{path}" cannot be a knob.',
+                "A knob is a key of sut, bench, workloads.NAME or knobs, for example knobs.mtu.",
+            )
+        if not study.reaches(find(platform), path):
+            raise InputError(f"{file.source}: tune.knobs: only a guest has {path}, not {platform}.")
         knob = _knob(file, path, levels, settings.default)
         if path in settings.guess:
             knob = replace(knob, guess=_guess(file, study, knob, settings.guess[path]))
@@ -160,19 +173,6 @@ def varied(study: Study, settings: TuneSettings) -> Mapping[str, Any]:
     """Returns the levels to tune, by path: of the named knobs, or of factors with several levels."""
     several = {path: levels for path, levels in study.factors.items() if len(levels) > 1}
     return settings.knobs or several
-
-
-def _check_path(file: StudyFile, study: Study, path: str, platform: str) -> None:
-    if (
-        path.partition(".")[0] not in (*HARD_TABLES, "workloads", "knobs")
-        or path == "sut.platforms"
-    ):
-        raise InputError(
-            f'{file.source}: tune.knobs: "{path}" cannot be a knob.',
-            "A knob is a key of sut, bench, workloads.NAME or knobs, for example knobs.mtu.",
-        )
-    if not study.reaches(find(platform), path):
-        raise InputError(f"{file.source}: tune.knobs: only a guest has {path}, not {platform}.")
 
 
 def _knob(file: StudyFile, path: str, given: Any, defaults: Mapping[str, Level]) -> Knob:
@@ -223,10 +223,7 @@ def _guess(file: StudyFile, study: Study, knob: Knob, given: Level) -> Level:
         closest = nearest(file, knob, driver_weight(study.sut.guests))
         if closest is not None:
             return closest
-    elif knob.range is not None and isinstance(given, int):
-        if knob.range.low <= given <= knob.range.high:
-            return given
-    elif given in knob.levels:
+    elif given in knob.levels or (knob.range is not None and knob.has(given)):
         return given
     raise InputError(f"{where}: {given} is none of its levels.")
 
@@ -257,14 +254,14 @@ def resolved(file: StudyFile, path: str, level: Level) -> Level:
 
 
 def _identity(study: Study, path: str) -> Level:
-    value = _set_to(study, path)
+    value = study.setting(path)
     plain = _plain(value)
     return plain if plain != LEFT or value is None else repr(value)
 
 
 def level_of(study: Study, path: str) -> Level:
     """What a study sets, or that it sets nothing."""
-    return _plain(_set_to(study, path))
+    return _plain(study.setting(path))
 
 
 def _plain(value: Any) -> Level:
@@ -273,13 +270,6 @@ def _plain(value: Any) -> Level:
     if isinstance(value, tuple) and value:
         return cpus_text(value)
     return value if isinstance(value, str | int | float | bool) else LEFT
-
-
-def _set_to(study: Study, path: str) -> Any:
-    value: Any = study
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-    return value
 
 
 def _is_number(level: Level) -> bool:

@@ -12,23 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from hypertare.base.errors import HypertareError
-from hypertare.base.level import Level
+from hypertare.base.level import Level, key
 from hypertare.base.response import Response
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.engine.trial_runner import TrialRunner
+from hypertare.findings.tuning import Look, Smallest
 from hypertare.runs.summary import Clock
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE, Goal
-from hypertare.tune import pareto, screen
+from hypertare.tune import screen
 from hypertare.tune.budget import BudgetTracker
 from hypertare.tune.optimise import Optimiser
-from hypertare.tune.space import Knob, Setting, Space, key, overrides
+from hypertare.tune.pareto import pareto_front, pareto_knee
+from hypertare.tune.space import Knob, Setting, Space, overrides
 
 SCREEN_SHARE, SEARCH_SHARE, RACE_SHARE = 0.3, 0.5, 0.6
 """Shares of the budget after which screening, search and race have to end; the rest confirms."""
@@ -42,17 +45,6 @@ LADDER_BLOCKS = 6
 Phase = Literal["screen", "search", "race"]
 Gains = tuple[float, float]
 """Of throughput and of CPU, in log ratio to the default, positive for better."""
-
-
-class Lab(Protocol):
-    """Who measures: `hypertare.engine.trial_runner`, or something made up in a test."""
-
-    @property
-    def trials(self) -> int: ...
-    def blocks(
-        self, many: Sequence[Sequence[Ask]], kind: Kind = "measured", *, apart: bool = False
-    ) -> list[list[FinishedTrial]]: ...
-    def renew(self) -> None: ...
 
 
 def confirming_blocks(design: DesignSettings) -> int:
@@ -71,7 +63,7 @@ def set_aside(space: Space, design: DesignSettings) -> tuple[int, int]:
 
 def least_trials(space: Space, design: DesignSettings) -> int:
     """What a tuning needs at least: every level once, one block of the search, the confirmation."""
-    tried = 1 + sum(len(_others(knob)) for knob in (*space.knobs, *space.ladders))
+    tried = 1 + sum(len(_others(knob)) for knob in space.every)
     search = 1 + min(BATCH, space.size - 1) if space.knobs else 0
     return tried + search + sum(set_aside(space, design))
 
@@ -88,11 +80,11 @@ def _others(knob: Knob) -> list[Level]:
 
 @dataclass(frozen=True)
 class Aims:
-    """What is wanted: `cpu` may be absent where a workload has no such response."""
+    """What is wanted, and by which responses it is seen."""
 
     goal: Goal
     throughput: Response
-    cpu: Response | None
+    cpu: Response
     threshold: float
     loss: float = 0.0
     clock: Clock = "wall"
@@ -103,6 +95,11 @@ class Aims:
         if self.goal == "goodput":
             return gains[0]
         return gains[1] if self.goal == "cpu" else (gains[0] + gains[1]) / 2
+
+    def changes(self, gains: Gains) -> tuple[float, float]:
+        """From log gains to the changes of the responses."""
+        throughput, cpu = map(_sign, self.responses)
+        return math.expm1(throughput * gains[0]), math.expm1(cpu * gains[1])
 
     def judge(self, mean: booting.Booted, sign: int = 1) -> practical.Verdict:
         """The verdict on a log ratio; `sign` is that of a gain."""
@@ -121,13 +118,13 @@ class Aims:
         ).verdict
 
     @property
-    def responses(self) -> tuple[Response, ...]:
-        return (self.throughput,) if self.cpu is None else (self.throughput, self.cpu)
+    def responses(self) -> tuple[Response, Response]:
+        return self.throughput, self.cpu
 
     @property
     def wanted(self) -> tuple[Response, ...]:
         """Those that the goal is about."""
-        if self.goal == "goodput" or self.cpu is None:
+        if self.goal == "goodput":
             return (self.throughput,)
         return (self.cpu,) if self.goal == "cpu" else self.responses
 
@@ -155,20 +152,14 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One trial that the search went by, in its order, with its gains."""
-
-    phase: Phase
-    setting: Setting
-    gains: Gains
-
-
-@dataclass(frozen=True)
 class Duel:
-    """Winner and default of each block of the confirmation, both of which ended in good order."""
+    """Winner and default of each block of the confirmation, both of which ended in good order, and what the
+    winner gained.
+    """
 
     winner: FinishedTrial
     default: FinishedTrial
+    gains: Gains
 
 
 @dataclass(frozen=True)
@@ -179,22 +170,14 @@ class Confirmed:
     mean: booting.Booted
     verdict: practical.Verdict
     duels: tuple[Duel, ...]
-    gains: tuple[float, ...]
     promised: float | None
-
-
-@dataclass(frozen=True)
-class SmallestLevel:
-    knob: Knob
-    level: Level | None
-    clean: int
-    below: Level | None
-    below_loss: float | None
 
 
 @dataclass
 class Outcome:
-    """All that a tuning found, in log ratios."""
+    """All that a tuning found, effects and gains in log ratios. `looks` are the trials that the search went
+    by.
+    """
 
     space: Space
     design: screen.Design | None = None
@@ -206,7 +189,7 @@ class Outcome:
     front: list[int] = field(default_factory=list)
     knee: int | None = None
     confirmed: Confirmed | None = None
-    smallest: list[SmallestLevel] = field(default_factory=list)
+    smallest: list[Smallest] = field(default_factory=list)
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -217,32 +200,24 @@ class Outcome:
         return self.confirmed.setting if won and self.confirmed else None
 
 
+@dataclass
 class Tuner:
     """Finds out which setting of a space is better than its default, if any is."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        space: Space,
-        aims: Aims,
-        design: DesignSettings,
-        budget: BudgetTracker,
-        seed: int,
-        trial_s: float = 1.0,
-        known: Sequence[Known] = (),
-    ) -> None:
-        self.lab = lab
-        self.space = space
-        self.aims = aims
-        self.design = design
-        self.budget = budget
-        self.seed = seed
-        self.trial_s = trial_s
-        self.known = known
-        self.outcome = Outcome(space)
-        self._gains: dict[tuple[tuple[str, str], ...], Seen] = {}
-        self._failed: set[tuple[tuple[str, str], ...]] = set()
-        self._confirming, self._climbing = set_aside(space, design)
+    lab: TrialRunner
+    space: Space
+    aims: Aims
+    design: DesignSettings
+    budget: BudgetTracker
+    seed: int
+    trial_s: float = 1.0
+    known: Sequence[Known] = ()
+
+    def __post_init__(self) -> None:
+        self.outcome = Outcome(self.space)
+        self._gains: dict[object, Seen] = {}
+        self._failed: set[object] = set()
+        self._confirming, self._climbing = set_aside(self.space, self.design)
 
     def run(self) -> Outcome:
         """Works until there is a verdict or the budget is spent.
@@ -270,7 +245,7 @@ class Tuner:
 
     def _try_levels(self) -> None:
         """Each level once, uncounted: a knob that a driver lacks is left out now, with the reason."""
-        every = [*self.space.knobs, *self.space.ladders]
+        every = self.space.every
         wanted = [(knob, level) for knob in every for level in _others(knob)]
         # A guest that does not boot takes its bench with it: what needs a bench of its own is tried alone.
         easy = [(knob, level) for knob, level in wanted if not knob.hard]
@@ -279,7 +254,14 @@ class Tuner:
         blocks = [[base, *({**base, knob.path: level} for knob, level in easy)]]
         blocks += [[{**base, knob.path: level}] for knob, level in hard]
         (first, *others), *alone = self._ask_each(blocks, "try", "warmup")
-        self._check_default(first)
+        reason = first.error if first.status == "failed" else None
+        if reason is None and self._gain(first, first) is None:
+            reason = f"it has no {self.aims.wanted[0].name} above 0"
+        if reason is not None:
+            raise HypertareError(
+                f"the default setting cannot be measured: {reason}",
+                "Nothing can be tuned against it. Does `hypertare run` work with this study?",
+            )
         answers: dict[str, dict[Level, FinishedTrial]] = {knob.path: {} for knob in every}
         for (knob, level), trial in zip(
             easy + hard, [*others, *(trial for (trial,) in alone)], strict=True
@@ -293,16 +275,6 @@ class Tuner:
             tuple(knob for knob in left if knob.path in ladders),
             self.space.default,
         )
-
-    def _check_default(self, trial: FinishedTrial) -> None:
-        reason = trial.error if trial.status == "failed" else None
-        if reason is None and self._gain(trial, trial) is None:
-            reason = f"it has no {self.aims.wanted[0].name} above 0"
-        if reason is not None:
-            raise HypertareError(
-                f"the default setting cannot be measured: {reason}",
-                "Nothing can be tuned against it. Does `hypertare run` work with this study?",
-            )
 
     def _taken(self, knob: Knob, answers: dict[Level, FinishedTrial]) -> Knob | None:
         """The knob without the levels that failed; none where no choice is left."""
@@ -339,12 +311,22 @@ class Tuner:
         for trials in replicates:
             self._remember(settings, trials, "screen")
         for response in self.aims.responses:
-            values = [_values(trials, response.name) for trials in replicates]
+            values = [
+                {
+                    run: trial.values[response.name]
+                    for run, trial in enumerate(trials)
+                    if trial.counts and trial.values.get(response.name, 0.0) > 0
+                }
+                for trials in replicates
+            ]
             found = screen.effects(design, values, self.aims.confidence)
             if not found:
                 self._warn(f"{response.name} could not be screened: too many trials failed.")
             self.outcome.effects[response.name] = found
-        changed = self._changed_by_earlier()
+        # The screening saw two levels of each knob only: what an earlier run's best setting changes stays.
+        best = self._best_of(self._of_earlier(self.space.knobs))[:1]
+        default = self.space.default
+        changed = {path for one in best for path, level in one.items() if level != default[path]}
         left = [knob for knob in self.space.knobs if knob.path in changed or not self._idle(knob)]
         self.outcome.left_out = tuple(k.path for k in self.space.knobs if k not in left)
         return left
@@ -383,7 +365,8 @@ class Tuner:
             if not asked:
                 return
             settings = [self.space.default, *(setting for _, setting in asked)]
-            gains = self._remember(settings, self._ask(settings, "search"), "search")[1:]
+            (trials,) = self._ask_each([settings], "search")
+            gains = self._remember(settings, trials, "search")[1:]
             for (ticket, _), gain in zip(asked, gains, strict=True):
                 optimiser.learn_of(ticket, None if gain is None else self._goals(gain))
             is_taught = is_taught or self._teach_earlier(optimiser, earlier)
@@ -391,12 +374,6 @@ class Tuner:
                 return  # every setting was seen; the race ranks the best of them
 
     # --- what an earlier run knows
-
-    def _changed_by_earlier(self) -> set[str]:
-        """Knobs that its best setting changes: the screening saw two levels of each only."""
-        best = self._best_of(self._of_earlier(self.space.knobs))[:1]
-        default = self.space.default
-        return {path for one in best for path, level in one.items() if level != default[path]}
 
     def _of_earlier(self, knobs: Sequence[Knob]) -> list[Seen]:
         """Returns the earlier run's settings that the search may ask for, with their logs as gains.
@@ -410,11 +387,11 @@ class Tuner:
             for path, level in self.space.default.items()
             if path not in paths and path not in self.outcome.left_out
         }
-        found: dict[tuple[tuple[str, str], ...], Seen] = {}
+        found: dict[object, Seen] = {}
         for one in self.known:
             gains = self._gains_of_logs(one.logs)
             chosen = {path: level for path, level in one.setting.items() if path in paths}
-            if gains is None or not all(_has(paths[path], level) for path, level in chosen.items()):
+            if gains is None or not all(paths[path].has(level) for path, level in chosen.items()):
                 continue
             if any(repr(one.setting.get(path)) != repr(level) for path, level in fixed.items()):
                 continue
@@ -424,10 +401,11 @@ class Tuner:
         return list(found.values())
 
     def _gains_of_logs(self, logs: Mapping[str, float]) -> Gains | None:
+        """None where a response that the goal is about cannot be had; another counts as unchanged."""
         if any(response.name not in logs for response in self.aims.wanted):
             return None
-        gains = [_sign(one) * logs.get(one.name, 0.0) for one in self.aims.responses]
-        return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
+        throughput, cpu = (_sign(one) * logs.get(one.name, 0.0) for one in self.aims.responses)
+        return throughput, cpu
 
     def _best_of(self, earlier: Sequence[Seen]) -> list[Setting]:
         """Returns the best settings of the earlier run, as many as a block of the search holds."""
@@ -444,7 +422,7 @@ class Tuner:
         Returns:
             Whether any setting has been measured by both.
         """
-        own = {key(self.space.default): (0.0, 0.0)}
+        own: dict[object, Gains] = {key(self.space.default): (0.0, 0.0)}
         own |= {place: seen.mean for place, seen in self._gains.items()}
         both = [(own[key(one.setting)], one.mean) for one in earlier if key(one.setting) in own]
         if not both:
@@ -498,15 +476,16 @@ class Tuner:
         design = self.outcome.design
         if design is None:
             return None
-        sums: dict[int, Gains] = {}
-        for run, row in enumerate(screen.corners(len(design.knobs))):
-            gains = [
+
+        def predicted(row: Sequence[int]) -> float:
+            throughput, cpu = (
                 _sign(response) * screen.predict(design, row, self.outcome.effects[response.name])
                 for response in self.aims.responses
-            ]
-            sums[run] = (gains[0], gains[-1])
-        best = max(sums, key=lambda run: self.aims.value(sums[run]))
-        return design.setting(screen.corners(len(design.knobs))[best], self.space.default)
+            )
+            return self.aims.value((throughput, cpu))
+
+        best = max(screen.corners(len(design.knobs)), key=predicted)
+        return design.setting(best, self.space.default)
 
     def _race(self) -> None:
         """The best few once more, together, so that luck counts less in who wins."""
@@ -515,7 +494,8 @@ class Tuner:
             if not finalists:
                 return
             settings = [self.space.default, *finalists]
-            self._remember(settings, self._ask(settings, "race"), "race")
+            (trials,) = self._ask_each([settings], "race")
+            self._remember(settings, trials, "race")
 
     def _ranked(self) -> list[Seen]:
         """Settings by what the goal makes of them; for balance the knee first, then its front."""
@@ -524,7 +504,7 @@ class Tuner:
         if self.aims.goal != "balance" or not seen:
             return ranked
         means = [one.mean for one in seen]
-        middle, front = seen[pareto.knee(means)], [seen[place] for place in pareto.front(means)]
+        middle, front = seen[pareto_knee(means)], [seen[place] for place in pareto_front(means)]
         return sorted(ranked, key=lambda one: (one is not middle, one not in front))
 
     def _winner(self) -> Seen | None:
@@ -533,12 +513,11 @@ class Tuner:
         points = [one.mean for one in self.outcome.seen]
         if not points:
             return None
-        if self.aims.cpu is not None:
-            # The default is a setting too: what it beats is not on the front.
-            everything = [*points, (0.0, 0.0)]
-            self.outcome.front = [p for p in pareto.front(everything) if p < len(points)]
-            knee = pareto.knee(everything)
-            self.outcome.knee = knee if knee < len(points) else None
+        # The default is a setting too: what it beats is not on the front.
+        everything = [*points, (0.0, 0.0)]
+        self.outcome.front = [p for p in pareto_front(everything) if p < len(points)]
+        knee = pareto_knee(everything)
+        self.outcome.knee = knee if knee < len(points) else None
         winner = ranked[0]
         if self.aims.goal == "balance" and self.aims.value(winner.mean) <= 0:
             # The knee may cost more of the one than it gains of the other.
@@ -569,8 +548,8 @@ class Tuner:
             if not self._affords(2 * count):
                 break
             for default, mine in self._ask_each([pair] * count, "confirm", apart=True):
-                if self._gain(default, mine) is not None:
-                    duels.append(Duel(mine, default))
+                if (gain := self._gain(default, mine)) is not None:
+                    duels.append(Duel(mine, default, gain))
             asked += count
             if len(duels) >= least and self._enough(duels, promised):
                 break
@@ -581,10 +560,11 @@ class Tuner:
                 + ("the budget is spent." if asked == 0 else "too many trials failed.")
             )
             return self.outcome
-        gains = tuple(self.aims.value(gain) for gain in self._gains_of(duels))
-        mean = self._mean(gains, duels)
+        gains = [self.aims.value(duel.gains) for duel in duels]
+        boots = [duel.winner.planned.boot for duel in duels]
+        mean = booting.mean(gains, boots, self.aims.confidence)
         self.outcome.confirmed = Confirmed(
-            setting, mean, self.aims.judge(mean), tuple(duels), gains, promised
+            setting, mean, self.aims.judge(mean), tuple(duels), promised
         )
         return self.outcome
 
@@ -595,7 +575,7 @@ class Tuner:
         """
         closely = self.design.precision if promised is None else promised / 2
         decision = decide(
-            [self.aims.value(gains) for gains in self._gains_of(duels)],
+            [self.aims.value(duel.gains) for duel in duels],
             boots=[duel.winner.planned.boot for duel in duels],
             precision=min(self.design.precision, max(self.aims.threshold, closely)),
             min_trials=self.design.min_trials,
@@ -604,14 +584,6 @@ class Tuner:
             confidence=self.aims.confidence,
         )
         return decision is not Decision.CONTINUE
-
-    def _gains_of(self, duels: Sequence[Duel]) -> list[Gains]:
-        found = [self._gain(duel.default, duel.winner) for duel in duels]
-        return [gains for gains in found if gains is not None]
-
-    def _mean(self, values: Sequence[float], duels: Sequence[Duel]) -> booting.Booted:
-        boots = [duel.winner.planned.boot for duel in duels]
-        return booting.mean(values, boots, self.aims.confidence)
 
     # --- the smallest without loss
 
@@ -636,9 +608,18 @@ class Tuner:
         if high < len(knob.levels):
             self._warn(f"{knob.path}: the budget was spent before its smallest level was proved.")
         else:
-            self.outcome.smallest.append(SmallestLevel(knob, None, 0, knob.levels[-1], None))
+            self.outcome.smallest.append(
+                Smallest(
+                    knob=knob.path,
+                    level=None,
+                    clean=0,
+                    chance=None,
+                    loss=self.aims.loss,
+                    below=knob.levels[-1],
+                )
+            )
 
-    def _prove(self, knob: Knob, base: Setting, place: int) -> SmallestLevel | None:
+    def _prove(self, knob: Knob, base: Setting, place: int) -> Smallest | None:
         """Fresh trials of a level beside the one below it; none when it loses after all."""
         below = knob.levels[place - 1] if place > 0 else None
         levels = [knob.levels[place]] if below is None else [knob.levels[place], below]
@@ -648,16 +629,21 @@ class Tuner:
         if not all(self._clean(trials[0]) for trials in blocks):
             return None
         losses = [trial.values["loss"] for trials in blocks for trial in trials[1:] if trial.counts]
-        mean = sum(losses) / len(losses) if losses else None
-        return SmallestLevel(knob, knob.levels[place], count, below, mean)
+        return Smallest(
+            knob=knob.path,
+            level=knob.levels[place],
+            clean=count,
+            # None of n trials lost: at 95 %, at most this share of them does (Clopper & Pearson 1934).
+            chance=1 - 0.05 ** (1 / count),
+            loss=self.aims.loss,
+            below=below,
+            below_loss=sum(losses) / len(losses) if losses else None,
+        )
 
     def _clean(self, trial: FinishedTrial) -> bool:
         return trial.status == "ok" and trial.values.get("loss", math.inf) <= self.aims.loss
 
     # --- asking
-
-    def _ask(self, settings: Sequence[Setting], phase: str) -> list[FinishedTrial]:
-        return self._ask_each([settings], phase)[0]
 
     def _ask_each(
         self,
@@ -688,22 +674,19 @@ class Tuner:
             elif gain is not None:
                 known = self._gains.get(key(setting), Seen(setting, ()))
                 self._gains[key(setting)] = Seen(setting, (*known.gains, gain))
-                self.outcome.looks.append(Look(phase, setting, gain))
+                throughput, cpu = self.aims.changes(gain)
+                self.outcome.looks.append(
+                    Look(phase=phase, setting=setting, throughput=throughput, cpu=cpu)
+                )
         return gains
 
     def _gain(self, default: FinishedTrial, trial: FinishedTrial) -> Gains | None:
-        """None where a response that the goal is about cannot be had; another counts as unchanged."""
-        gains = []
-        for response in self.aims.responses:
-            base = default.values.get(response.name, 0.0)
-            mine = trial.values.get(response.name, 0.0)
-            if base > 0 and mine > 0:
-                gains.append(_sign(response) * math.log(mine / base))
-            elif response in self.aims.wanted:
-                return None
-            else:
-                gains.append(0.0)
-        return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
+        logs = {
+            name: math.log(trial.values[name] / base)
+            for name, base in default.values.items()
+            if base > 0 and trial.values.get(name, 0.0) > 0
+        }
+        return self._gains_of_logs(logs)
 
     def _goals(self, gains: Gains) -> Gains:
         """As the optimiser takes them: the goal first."""
@@ -711,21 +694,6 @@ class Tuner:
 
     def _warn(self, text: str) -> None:
         self.outcome.warnings.append(text)
-
-
-def _values(trials: Sequence[FinishedTrial], response: str) -> dict[int, float]:
-    return {
-        run: trial.values[response]
-        for run, trial in enumerate(trials)
-        if trial.counts and trial.values.get(response, 0.0) > 0
-    }
-
-
-def _has(knob: Knob, level: Level) -> bool:
-    """Whether it is a level of a knob, also where some were refused."""
-    if knob.range is not None:
-        return isinstance(level, int) and knob.range.low <= level <= knob.range.high
-    return any(repr(one) == repr(level) for one in knob.levels)
 
 
 def _sign(response: Response) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.base.arch import ARCH
@@ -18,10 +19,8 @@ from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.prepare import Prepared, kernels, programs_of
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
-from hypertare.engine.trial_recorder import Observer
-from hypertare.engine.trial_runner import Asking, Backend
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.engine.waves import Waves
-from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
 from hypertare.machines.emulated import EmulatedMachine, check_processor
 from hypertare.machines.executor import Threads
@@ -31,9 +30,11 @@ from hypertare.machines.image import programs as real
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.emulator import Emulator
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
 from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.emulated import Emulated as Settings
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 _STAND_IN = (
     "hypertare's own emulator cannot be had here (why: hypertare image build emulator), so this was made "
@@ -43,8 +44,6 @@ _STAND_IN = (
 
 
 class Emulated(Runner):
-    kind = KIND
-
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
@@ -88,7 +87,9 @@ class Emulated(Runner):
             kind="emulated",
             hostname="emulated",
             cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}{_of_ours(on)}",
-            walks=tuple(_walks(prepared)),
+            walks=tuple(dict.fromkeys(cell.walks for cell in _cells(prepared)))
+            if prepared.walks
+            else (),
             cpus=study.sut.cpus,
             memory=pc.memory(study, on.programs),
             kernel=getattr(image, "kernel_release", "unknown"),
@@ -101,31 +102,23 @@ class Emulated(Runner):
             return []
         return [_STAND_IN]
 
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
-        with _machine(on, run_options) as machine:
-            waves = Waves(
-                prepared.file, prepared.study, prepared.design, machine, store, observer, on
-            )
-            return waves.run()
+    def run_cells(self, session: Session) -> bool:
+        with _machine(session.on, session.run_options) as machine:
+            return Waves(session, machine).run()
 
     @contextmanager
-    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
-        with _machine(asking.on, run_options) as machine:
-            yield BatchBackend(asking, machine)
+    def trial_runner(self, asking: Asking, run_options: RunOptions) -> Iterator[TrialRunner]:
+        with (
+            _machine(asking.on, run_options) as machine,
+            BatchBackend(asking, machine) as made,
+        ):
+            yield made
 
 
 def _machine(on: MachineResources, run_options: RunOptions) -> EmulatedMachine:
-    images = dict(on.images)
     return EmulatedMachine(
         paths.agent_binary(),
-        images,
+        dict(on.images),
         executor=run_options.executor or Threads(run_options.jobs or 1),
         fresh=run_options.fresh,
         emulator=on.emulator,
@@ -154,20 +147,10 @@ def _emulator(prepared: Prepared, notify: Callable[[str], None]) -> Emulator | N
         ) from error
 
 
-def _walks(prepared: Prepared) -> Sequence[str]:
-    """The levels of `emulated.walks`, if page walks take time with any of them."""
-    if not prepared.walks:
-        return ()
-    return list(dict.fromkeys(cell.walks for cell in _cells(prepared)))
-
-
 def _cells(prepared: Prepared) -> list[Settings]:
     """The settings of the machine that the run boots, each once."""
-    found: list[Settings] = []
-    for plot in prepared.design.plots:
-        cell = prepared.file.cell(plot.levels).emulated
-        found += [cell] if cell not in found else []
-    return found
+    cells = (prepared.file.cell(plot.levels).emulated for plot in prepared.design.plots)
+    return list(dict.fromkeys(cells))
 
 
 def _of_ours(on: MachineResources) -> str:

@@ -21,9 +21,7 @@ from hypertare.engine.prepare import Prepared, kernels
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_recorder import Observer
-from hypertare.engine.trial_runner import Asking, Backend
-from hypertare.machine_kinds import local
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, libvirt, vhost, xen
@@ -35,12 +33,11 @@ from hypertare.machines.local import LocalMachine
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
 from hypertare.study import Study
 from hypertare.study.given import PEER, GivenMachine
 
 if TYPE_CHECKING:
-    from hypertare.design.planner.machine_resources import Startable
+    from hypertare.engine.session import Session
     from hypertare.machines.image.build import Image
 
 _BOOT_S = 180.0
@@ -53,8 +50,6 @@ _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 
 
 class Local(Runner):
-    kind = local.LOCAL
-
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
@@ -84,7 +79,11 @@ class Local(Runner):
             image = engine.find(study.sut.engine, study.sut.image, notify)
         own = _own_variables(notify)
         variables = own if image is None else image.environment
-        daemon = _daemon(notify) if study.speaks_ospf else None
+        daemon = None
+        if study.speaks_ospf:
+            from hypertare.machines.image import bird
+
+            daemon = bird.build(notify)
         on = MachineResources(
             prepared.cpus,
             accelerator,
@@ -107,30 +106,24 @@ class Local(Runner):
     def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         return environment.machine_state()
 
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
-        with _machine(run_options, prepared.study, on) as machine:
-            campaign = Campaign(
-                prepared.file, prepared.study, prepared.design, machine, store, observer, on
-            )
-            return campaign.run()
+    def run_cells(self, session: Session) -> bool:
+        with _machine(session.run_options, session.prepared.study, session.on) as machine:
+            return Campaign(session, machine).run()
 
     @contextmanager
-    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
-        with _machine(run_options, asking.recorder.study, asking.on) as machine:
-            yield StepBackend(asking, machine)
+    def trial_runner(self, asking: Asking, run_options: RunOptions) -> Iterator[TrialRunner]:
+        with (
+            _machine(run_options, asking.recorder.study, asking.on) as machine,
+            StepBackend(asking, machine) as made,
+        ):
+            yield made
 
 
 def _look_at_given(
     study: Study, notify: Callable[[str], None]
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """Starts and checks the given machines before anything else begins.
+    """Starts those of the given machines that are domains of libvirt, and checks all before anything else
+    begins.
 
     Returns:
         The address of each machine's peer, by the machine's address, if the study needs a network; and the
@@ -150,7 +143,12 @@ def _look_at_given(
             # Nothing is started for a run that does not begin.
             continue
         try:
-            was_off = _is_started(machine, notify)
+            was_off = False
+            if machine.start and machine.domain is not None:
+                notify(f"asking libvirt for {machine.domain}")
+                was_off = libvirt.start(machine.connect, machine.domain)
+                if was_off:
+                    notify(f"started {machine.domain}; it is shut down when hypertare ends")
             notify(f"looking at {' '.join(machine.words)}")
             # One that is sent nothing may be reached by an address that is not its own.
             unsent = machine.model_copy(update={"address": None})
@@ -171,17 +169,6 @@ def _look_at_given(
         to = peer.address if peer is not None else None
         peers[machine.address] = to or address_towards(machine.address)
     return peers, processes
-
-
-def _is_started(machine: GivenMachine, notify: Callable[[str], None]) -> bool:
-    """Starts a machine that is a domain of libvirt; returns whether it was off until now."""
-    if not machine.start or machine.domain is None:
-        return False
-    notify(f"asking libvirt for {machine.domain}")
-    was_off = libvirt.start(machine.connect, machine.domain)
-    if was_off:
-        notify(f"started {machine.domain}; it is shut down when hypertare ends")
-    return was_off
 
 
 def _look(
@@ -209,14 +196,13 @@ _LIMITS: dict[plan.LimitedResource, int] = {
 
 def _likeness() -> Likeness:
     """Returns this host's name and this process's limits, for guests to have the same."""
-
-    def limit(name: plan.LimitedResource, number: int) -> plan.ResourceLimit:
+    limits = []
+    for name, number in _LIMITS.items():
         soft, hard = (
             None if end == resource.RLIM_INFINITY else end for end in resource.getrlimit(number)
         )
-        return plan.ResourceLimit(resource=name, soft=soft, hard=hard)
-
-    return Likeness(socket.gethostname() or None, tuple(limit(*one) for one in _LIMITS.items()))
+        limits.append(plan.ResourceLimit(resource=name, soft=soft, hard=hard))
+    return Likeness(socket.gethostname() or None, tuple(limits))
 
 
 def _own_variables(notify: Callable[[str], None]) -> dict[str, str]:
@@ -234,12 +220,6 @@ def _machine(run_options: RunOptions, study: Study, on: MachineResources) -> Loc
     return LocalMachine(
         paths.agent_binary(), SettingsLease(run_options.allow), image, study.sut.network
     )
-
-
-def _daemon(notify: Callable[[str], None]) -> Startable:
-    from hypertare.machines.image import bird
-
-    return bird.build(notify)
 
 
 def _accelerator(study: Study, image: Image, notify: Callable[[str], None]) -> Accelerator:

@@ -16,9 +16,7 @@ from hypertare.engine.prepare import Prepared, check_fits, kernels
 from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_recorder import Observer
-from hypertare.engine.trial_runner import Asking, Backend
-from hypertare.machine_kinds import remote
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
 from hypertare.machines.host.needs import Permissions
@@ -26,10 +24,10 @@ from hypertare.machines.reach import Sent
 from hypertare.machines.remote import RemoteHost, RemoteMachine, reached
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
 from hypertare.study import Study
 
 if TYPE_CHECKING:
+    from hypertare.engine.session import Session
     from hypertare.machines.image.build import Image
 
 _BUSY = 0.5
@@ -37,8 +35,6 @@ _BUSY = 0.5
 
 
 class Remote(Runner):
-    kind = remote.REMOTE
-
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> MachineResources:
@@ -50,7 +46,14 @@ class Remote(Runner):
         """
         study = prepared.study
         assert study.remote is not None
-        images = _images(study, notify)
+        from hypertare.machines.image.build import build
+
+        profiles = [platform.image for platform in study.platforms if platform.image is not None]
+        images = {
+            (kernel, profile): build(kernel, profile, progress=notify)
+            for kernel in kernels(study)
+            for profile in profiles
+        }
         found: list[MachineResources] = []
         failed: list[MachineError] = []
         for reach in study.remote.hosts:
@@ -94,35 +97,18 @@ class Remote(Runner):
         ]
         return [*busy, *_unlike(hosts)]
 
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
+    def run_cells(self, session: Session) -> bool:
         with ExitStack() as stack:
-            hosts = map(_host, on.hosts)
+            hosts = map(_host, session.on.hosts)
             machine, *further = [stack.enter_context(RemoteMachine(host)) for host in hosts]
-            campaign = Campaign(
-                prepared.file,
-                prepared.study,
-                prepared.design,
-                machine,
-                store,
-                observer,
-                on,
-                further=further,
-            )
-            return campaign.run()
+            return Campaign(session, machine, further).run()
 
     @contextmanager
-    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+    def trial_runner(self, asking: Asking, run_options: RunOptions) -> Iterator[TrialRunner]:
         # Of several hosts on the first: what is asked there is compared with nothing of another.
         alone = replace(asking, on=replace(asking.on, further=()))
-        with RemoteMachine(_host(asking.on)) as machine:
-            yield StepBackend(alone, machine)
+        with RemoteMachine(_host(asking.on)) as machine, StepBackend(alone, machine) as made:
+            yield made
 
 
 def _resources(
@@ -171,23 +157,8 @@ def _host(on: MachineResources) -> RemoteHost:
     return on.elsewhere
 
 
-def _images(study: Study, notify: Callable[[str], None]) -> dict[tuple[str, str], Image]:
-    from hypertare.machines.image.build import build
-
-    profiles = [platform.image for platform in study.platforms if platform.image is not None]
-    return {
-        (kernel, profile): build(kernel, profile, progress=notify)
-        for kernel in kernels(study)
-        for profile in profiles
-    }
-
-
-def _asked_accelerators(study: Study) -> tuple[object, ...]:
-    return study.levels("sut.accelerator")
-
-
 def _may_have_kvm(study: Study) -> bool:
-    return set(_asked_accelerators(study)) != {"tcg"}
+    return set(study.levels("sut.accelerator")) != {"tcg"}
 
 
 def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
@@ -197,7 +168,7 @@ def _accelerator(study: Study, host: RemoteHost) -> Accelerator:
         MachineError: the study needs KVM, which the host lacks.
     """
     why = host.why_not("kvm") if _may_have_kvm(study) else "it was not asked for"
-    if why is not None and "kvm" in _asked_accelerators(study):
+    if why is not None and "kvm" in study.levels("sut.accelerator"):
         raise MachineError(
             f'{host.described}: sut.accelerator = "kvm" needs KVM, which cannot be used there: {why}',
             "Take tcg, or another host.",
@@ -217,8 +188,7 @@ def _check_abilities(study: Study, host: RemoteHost) -> None:
     needed = {"qemu": f"Install QEMU there (Debian, root: apt-get install {ARCH.qemu_package})"}
     if study.needs_network:
         needed["tun"] = "As root there: modprobe tun"
-    datapaths = study.levels("sut.datapath")
-    if "vhost" in datapaths:
+    if "vhost" in study.levels("sut.datapath"):
         needed["vhost"] = "As root there: modprobe vhost_net, or adduser USER kvm"
     for ability, do in needed.items():
         if reason := host.why_not(ability):

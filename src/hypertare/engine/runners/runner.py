@@ -9,26 +9,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
 from hypertare.engine.run_options import RunOptions
-from hypertare.engine.trial_recorder import Observer
-from hypertare.engine.trial_runner import Asking, Backend
-from hypertare.machine_kinds.machine_kind import MachineKind
+from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
 from hypertare.machines.host.needs import Permissions
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.store import Store
+
+if TYPE_CHECKING:
+    from hypertare.engine.session import Session
 
 
 class Runner(ABC):
     """Runs prepared studies of one kind of machine."""
-
-    kind: ClassVar[MachineKind]
 
     @abstractmethod
     def resources(
@@ -57,16 +55,11 @@ class Runner(ABC):
         return []
 
     @abstractmethod
-    def run_cells(
-        self,
-        prepared: Prepared,
-        on: MachineResources,
-        run_options: RunOptions,
-        store: Store,
-        observer: Observer,
-    ) -> bool:
+    def run_cells(self, session: Session) -> bool:
         """Carries the design out; whether every cell came to its end."""
 
     @abstractmethod
-    def backend(self, asking: Asking, run_options: RunOptions) -> AbstractContextManager[Backend]:
+    def trial_runner(
+        self, asking: Asking, run_options: RunOptions
+    ) -> AbstractContextManager[TrialRunner]:
         """Measures what is asked for as answers come."""
