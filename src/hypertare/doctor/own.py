@@ -120,4 +120,4 @@ def cached_image(host: Host) -> Image | None:
     from hypertare.machines.image.build import ready
     from hypertare.machines.image.cache import Cache
 
-    return ready(cache=Cache(host.cache))
+    return ready(Cache(host.cache))

@@ -26,7 +26,7 @@ from hypertare.design.planner.machine_resources import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
 from hypertare.machines.executor import Boot, Booted, BootFiles, Executor, Threads
-from hypertare.machines.image.cache import Cache, DamagedError
+from hypertare.machines.image.cache import Cache
 from hypertare.machines.qemu_files import FIRMWARE, firmware, lines_of
 from hypertare.protocol.constants import CONSOLE_PREFIX, MAX_LINE
 from hypertare.protocol.parse import parse
@@ -198,14 +198,8 @@ class EmulatedMachine:
         }
 
     def _known(self, fingerprint: str) -> bytes | None:
-        entry = self.cache.find("virtual", fingerprint)
-        if entry is None:
-            return None
-        try:
-            return entry.read(_RECORDS)
-        except DamagedError:
-            self.cache.drop(entry)
-            return None
+        entry = self.cache.sound("virtual", fingerprint)
+        return (entry.path / _RECORDS).read_bytes() if entry else None
 
     def _keep(self, parts: dict[str, str], raw: bytes, known: bytes | None) -> None:
         """Keeps records of a fingerprint that had none; such as it had must be the same.

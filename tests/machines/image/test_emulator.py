@@ -166,16 +166,6 @@ def test_a_damaged_one_is_built_again(made: Made) -> None:
     assert made.built == 2
 
 
-def test_a_damaged_source_is_fetched_again(made: Made) -> None:
-    (made.build().program).write_bytes(b"other")
-    entry = made.cache.find("sources", emulator.QEMU.key)
-    assert entry is not None
-    (entry.path / emulator.QEMU.file).write_bytes(b"other")
-    made.build()
-    again = made.cache.find("sources", emulator.QEMU.key)
-    assert again is not None and again.read(emulator.QEMU.file) == b"packed"
-
-
 def test_without_a_compiler_it_says_what_to_install(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_file_changed_in_the_cache_is_noticed(mirror, tmp_path) -> None:
     (entry.path / wanted.file).write_bytes(b"changed")
     with pytest.raises(DamagedError):
         source.archive(wanted, entry)
+    assert fetch(wanted, cache).read(wanted.file) == data
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
 from hypertare.base.units import human_duration
 from hypertare.machines.image import source, stable_releases
-from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.source import Source
 from hypertare.machines.image.userland import fetch_all
 
@@ -211,24 +211,23 @@ def _sound(cache: Cache, key: str) -> Emulator | None:
     Raises:
         MachineError: it could not be built.
     """
-    entry = cache.find("emulators", key)
-    if entry is None:
-        return None
+    entry = cache.sound("emulators", key)
+    return _usable(entry) if entry else None
+
+
+def _usable(entry: Entry) -> Emulator:
+    """The emulator of an entry.
+
+    Raises:
+        MachineError: it could not be built.
+    """
     if reason := entry.facts.get("reason"):
-        raise _failure(reason, entry.path / _LOG)
-    try:
-        entry.file(_PROGRAM)
-    except DamagedError:
-        cache.drop(entry)
-        return None
+        raise MachineError(
+            f"The emulator of virtual time does not build. The last lines of {entry.path / _LOG}:\n"
+            f"{reason}",
+            f"`{AGAIN}` tries again; if it stays so, report it with that file.",
+        )
     return Emulator(entry)
-
-
-def _failure(reason: str, log: Path) -> MachineError:
-    return MachineError(
-        f"The emulator of virtual time does not build. The last lines of {log}:\n{reason}",
-        f"`{AGAIN}` tries again; if it stays so, report it with that file.",
-    )
 
 
 class _DoesNotBuildError(Exception):
@@ -239,7 +238,7 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
     packages = fetch_all(
         _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
     )
-    original = _original(cache, progress, given)
+    original = source.fetch(QEMU, cache, progress, given)
     stable = stable_releases.fetch(cache, progress, given)
 
     def fill(place: Path) -> dict[str, str]:
@@ -255,23 +254,8 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
         (place / _PROGRAM).chmod(0o755)
         return {"compiler": how.compiler}
 
-    entry = cache.make(
-        "emulators", how.key, f"emulator of virtual time, {QEMU.name}", fill, progress
-    )
-    if reason := entry.facts.get("reason"):
-        raise _failure(reason, entry.path / _LOG)
-    return Emulator(entry)
-
-
-def _original(cache: Cache, progress: Progress, given: Path | None) -> Entry:
-    """QEMU's source, fetched again where what is there is damaged."""
-    entry = source.fetch(QEMU, cache, progress, given)
-    try:
-        entry.file(QEMU.file)
-    except DamagedError:
-        cache.drop(entry)
-        entry = source.fetch(QEMU, cache, progress, given)
-    return entry
+    what = f"emulator of virtual time, {QEMU.name}"
+    return _usable(cache.make("emulators", how.key, what, fill, progress))
 
 
 class _Building:

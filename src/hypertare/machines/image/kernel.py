@@ -38,23 +38,6 @@ class KernelSource:
     headers: Path | None = None
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel made ready to boot, in the cache."""
-
-    entry: Entry
-    release: str
-    pvh: bool
-
-    def path(self) -> Path:
-        """The checked file.
-
-        Raises:
-            DamagedError: it is not what was put there.
-        """
-        return self.entry.file(self.entry.facts["file"])
-
-
 def find_source(asked: str, cache: Cache) -> KernelSource | None:
     """The kernel that `asked` means, without fetching anything; none when it has to be fetched.
 
@@ -88,15 +71,12 @@ def key_of(source: KernelSource) -> str:
     return hashlib.sha256(f"{VERSION} {source.digest}".encode()).hexdigest()[:24]
 
 
-def open_kernel(source: KernelSource, cache: Cache) -> Kernel | None:
-    """The kernel of this source when it is already made ready."""
-    entry = cache.find("kernels", key_of(source))
-    if entry is None:
-        return None
-    return Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
+def find(source: KernelSource, cache: Cache) -> Entry | None:
+    """The kernel of this source when it is already made ready: its `file` and its `release` are facts."""
+    return cache.sound("kernels", key_of(source))
 
 
-def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kernel:
+def make(source: KernelSource, cache: Cache, progress: Progress) -> Entry:
     """Unpacks the kernel where that makes it boot faster.
 
     Raises:
@@ -107,10 +87,9 @@ def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kerne
         progress(f"unpacking the kernel {source.name}")
         name, data, release = _bootable(source)
         (place / name).write_bytes(data)
-        return {"file": name, "release": release, "pvh": "yes" if name == "vmlinux" else "no"}
+        return {"file": name, "release": release}
 
-    entry = cache.make("kernels", key_of(source), f"kernel {source.name}", fill, progress)
-    return Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
+    return cache.make("kernels", key_of(source), f"kernel {source.name}", fill, progress)
 
 
 def _bootable(source: KernelSource) -> tuple[str, bytes, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
-from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.kernel import KernelSource
 from hypertare.machines.image.package import Package, fetch, look_up
 
@@ -59,7 +59,7 @@ class _UnavailableError(Exception):
 
 def find(name: str, source: KernelSource, cache: Cache) -> Built | None:
     """The module, or why there is none, when that is known without building."""
-    entry = cache.find("modules", _key(name, source))
+    entry = cache.sound("modules", _key(name, source))
     return Built(name, entry) if entry else None
 
 
@@ -75,17 +75,6 @@ def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> B
 
     what = f"module {name} for {source.name}"
     return Built(name, cache.make("modules", _key(name, source), what, fill, progress))
-
-
-def sound(built: Built | None, cache: Cache) -> Built | None:
-    """The module if its file is as it was made; else it is taken away."""
-    try:
-        if built and built.reason is None:
-            built.content()
-    except DamagedError as damage:
-        cache.drop(damage.entry)
-        return None
-    return built
 
 
 def _file(name: str) -> str:

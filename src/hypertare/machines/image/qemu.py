@@ -13,7 +13,7 @@ from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+from hypertare.machines.image.userland import Userland, fetch_all
 from hypertare.protocol.constants import VIRTIOFSD
 
 VERSION = 2
@@ -45,10 +45,6 @@ class Qemu:
         return [str(VERSION), *sorted(entry.key for entry in self.packages)]
 
     @property
-    def held(self) -> tuple[Entry, ...]:
-        return self.packages
-
-    @property
     def name(self) -> str:
         return f"QEMU {self.packages[0].facts['version']}"
 
@@ -71,15 +67,8 @@ class Qemu:
             yield cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holders[0].read(path))
 
 
-def find(cache: Cache) -> Qemu | None:
-    """QEMU, where its packages were fetched before."""
-    packages = fetched_all(_PACKAGES, cache)
-    of_files = fetched_all(_OF_FILES, cache, _nothing_more)
-    return Qemu((*packages, *of_files)) if packages and of_files else None
-
-
-def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Qemu:
-    """The same, fetched where it is not there.
+def fetch(cache: Cache, progress: Progress, refresh: bool) -> Qemu:
+    """QEMU, fetched where it is not there.
 
     Raises:
         MachineError: it cannot be had.

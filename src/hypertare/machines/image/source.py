@@ -64,17 +64,14 @@ def find(source: Source, cache: Cache) -> Entry | None:
 
 
 def fetch(source: Source, cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
-    """The same, fetched where it is not there.
+    """The same, fetched where it is not there or damaged.
 
     `given`: a directory that may have it, too.
 
     Raises:
         MachineError: the archive no longer has it, or has something else under its name.
     """
-    return find(source, cache) or _make(source, cache, progress, given)
 
-
-def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         if given is not None and (given / source.file).is_file():
             shutil.copyfile(given / source.file, place / source.file)
@@ -90,7 +87,10 @@ def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) 
             )
         return {"name": source.name}
 
-    return cache.make("sources", source.key, f"source of {source.name}", fill, progress)
+    what = f"source of {source.name}"
+    return cache.sound("sources", source.key) or cache.make(
+        "sources", source.key, what, fill, progress
+    )
 
 
 def archive(source: Source, entry: Entry) -> bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
-from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.package import download_beside, look_up
 
 NAME = "QEMU 7.2.1 to 7.2.22"
@@ -45,11 +45,6 @@ def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
     Raises:
         MachineError: there are no changes to be had, or not with these releases in them.
     """
-    known = cache.find("sources", _KEY)
-    if known is not None:
-        if _is_sound(known):
-            return known
-        cache.drop(known)
 
     def fill(place: Path) -> dict[str, str]:
         changes = _given(given) or _downloaded(place, progress)
@@ -59,23 +54,15 @@ def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
             (place / name).write_bytes(text)
         return {"name": NAME}
 
-    return cache.make("sources", _KEY, f"source of {NAME}", fill, progress)
-
-
-def _is_sound(entry: Entry) -> bool:
-    try:
-        return all(entry.file(name) for name in FILES)
-    except DamagedError:
-        return False
+    return cache.sound("sources", _KEY) or cache.make(
+        "sources", _KEY, f"source of {NAME}", fill, progress
+    )
 
 
 def _given(folder: Path | None) -> Path | None:
     """The newest file of changes in a directory, if it has one."""
-
-    def version(path: Path) -> list[int]:
-        return [int(number) for number in _NUMBER.findall(path.name)]
-
-    return max(folder.glob(_CHANGES), key=version, default=None) if folder else None
+    found = folder.glob(_CHANGES) if folder else ()
+    return max(found, key=lambda path: [*map(int, _NUMBER.findall(path.name))], default=None)
 
 
 def _downloaded(place: Path, progress: Progress) -> Path:

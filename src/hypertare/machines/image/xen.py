@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+from hypertare.machines.image.userland import Userland, fetch_all
 from hypertare.protocol.constants import XEN_BLOCK_SCRIPT, XEN_RELEASE, XEN_VIF_SCRIPT
 
 VERSION = 3
@@ -46,10 +46,6 @@ class Xen:
     def digest(self) -> list[str]:
         """For the key of an image: every package by its name, version and checksum."""
         return [str(VERSION), self.hypervisor.key, *sorted(entry.key for entry in self.tools)]
-
-    @property
-    def held(self) -> tuple[Entry, ...]:
-        return (self.hypervisor, *self.tools)
 
     @property
     def name(self) -> str:
@@ -120,15 +116,8 @@ def quick_to_boot(vmlinux: bytes) -> bytes:
     return vmlinux[:start] + (P2M_LIMIT >> 12).to_bytes(4, "little") + vmlinux[end:]
 
 
-def find(cache: Cache) -> Xen | None:
-    """Xen, where its packages were fetched before."""
-    hypervisor = fetched_all([_HYPERVISOR_PACKAGE], cache)
-    tools = fetched_all(_TOOL_PACKAGES, cache)
-    return Xen(hypervisor[0], tuple(tools)) if hypervisor and tools else None
-
-
-def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Xen:
-    """The same, fetched where it is not there.
+def fetch(cache: Cache, progress: Progress, refresh: bool) -> Xen:
+    """Xen, fetched where it is not there.
 
     Raises:
         MachineError: the distribution has no Xen of this release, or it cannot be had.
