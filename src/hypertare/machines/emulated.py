@@ -161,26 +161,23 @@ class EmulatedMachine:
         booted: Future[Booted],
     ) -> None:
         with _or_error(answer):
-            answer.set_result(self._output(booted.result(), parts, known))
-
-    def _output(self, booted: Booted, parts: dict[str, str] | None, known: bytes | None) -> Output:
-        records, error = _parsed(booted.raw)
-        failure = booted.failure or error
-        if parts and error is None and booted.is_whole:
-            self._keep(parts, booted.raw, known)
-        elif failure is None and not booted.is_whole:
-            failure = f"the machine ended before its plan did{_last_words(booted.console)}"
-        fingerprint = _digest_of(parts) if parts else None
-        return Output(records, failure, booted.console, fingerprint, booted.seconds)
+            ended = booted.result()
+            records, error = _parsed(ended.raw)
+            failure = ended.failure or error
+            if parts and error is None and ended.is_whole:
+                self._keep(parts, ended.raw, known)
+            elif failure is None and not ended.is_whole:
+                failure = f"the machine ended before its plan did{_last_words(ended.console)}"
+            fingerprint = _digest_of(parts) if parts else None
+            answer.set_result(Output(records, failure, ended.console, fingerprint, ended.seconds))
 
     # --- what is known already
 
-    def fingerprint(self, batch: Batch) -> str:
-        """SHA-256 over all that decides the batch's records: one bit of it, and it is another one."""
-        return _digest_of(self.parts(batch))
-
     def parts(self, batch: Batch) -> dict[str, str]:
-        """What the fingerprint is made of, by name; all but the command line and the seed as SHA-256."""
+        """All that decides the batch's records, by name; all but the command line and the seed as SHA-256.
+
+        One bit of it, and the fingerprint, a SHA-256 over it, is another one.
+        """
         image = self.images[batch.pc.image]
         digest = self._digests.of
         under = {"hypervisor": digest(image.hypervisor)} if image.hypervisor else {}
@@ -320,19 +317,19 @@ def first_difference(
     known: bytes, found: bytes, when: tuple[str, str] = ("then", "now")
 ) -> str | None:
     """Names the first record that two runs of a batch do not share."""
+
+    def shown(line: bytes) -> str:
+        return line[:300].decode(errors="replace")
+
     before, after = known.splitlines(), found.splitlines()
     then, now = when
     for number, (one, other) in enumerate(zip(before, after, strict=False), start=1):
         if one != other:
-            return f"record {number}: {_shown(one)} {then}, {_shown(other)} {now}"
+            return f"record {number}: {shown(one)} {then}, {shown(other)} {now}"
     if len(before) != len(after):
         number = min(len(before), len(after)) + 1
         return f"record {number}: {len(before)} {then}, {len(after)} {now}"
     return None
-
-
-def _shown(line: bytes) -> str:
-    return line[:300].decode(errors="replace")
 
 
 def _parsed(raw: bytes) -> tuple[tuple[Record, ...], str | None]:

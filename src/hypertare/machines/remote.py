@@ -185,20 +185,18 @@ class RemoteMachine(HostAgent):
         self._ended = threading.Event()
 
     def _begin(self) -> None:
+        limit_s = _CONNECT_S
         if self._files is not None:
-            self._send_files(self._files)
-        limit_s = _CONNECT_S if self._files is None else BRING_S
+            limit_s = BRING_S
+            self._files.seek(0)
+            try:
+                while part := self._files.read(_AT_ONCE):
+                    self._write(part)
+            except OSError:
+                raise self._gone() from None
         self._skip(READY.encode(), limit_s, _MOST_BEFORE)
         threading.Thread(target=self._keep_alive, daemon=True).start()
         super()._begin()
-
-    def _send_files(self, files: IO[bytes]) -> None:
-        files.seek(0)
-        try:
-            while part := files.read(_AT_ONCE):
-                self._write(part)
-        except OSError:
-            raise self._gone() from None
 
     def _keep_alive(self) -> None:
         while not self._ended.wait(_HEARTBEAT_S):

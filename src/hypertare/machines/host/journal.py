@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
@@ -36,10 +35,6 @@ class Before:
 
     module: kvm.State | None = None
     huge_pages: int | None = None
-
-    @property
-    def untouched(self) -> bool:
-        return self == Before()
 
     def described(self, host: Host) -> list[str]:
         """Returns a sentence for each setting that was changed: its old and its present value."""
@@ -67,16 +62,16 @@ def write(host: Host, before: Before) -> None:
     Raises:
         MachineError: it cannot be written or removed; it is then as it was.
     """
-    path = _path(host)
+    path, is_nothing = _path(host), before == Before()
     try:
-        if before.untouched:
+        if is_nothing:
             path.unlink(missing_ok=True)
         else:
             _replace(path, json.dumps(asdict(before)))
     except OSError as error:
         raise MachineError(
             f"{path}, which says how this host's settings were before a run changed them, cannot be "
-            f"{'removed' if before.untouched else 'written'}: {error.strerror}.",
+            f"{'removed' if is_nothing else 'written'}: {error.strerror}.",
             f"As root see to room and to the right to write there: df {FOLDER}; mount | grep /run",
         ) from None
 
@@ -102,7 +97,11 @@ def read(host: Host) -> Before:
     path = _path(host)
     try:
         found = json.loads(path.read_text())
-        return Before(_state(found["module"]), found["huge_pages"])
+        module = found["module"]
+        if module is not None:
+            device = module["device"] and kvm.Device(**module["device"])
+            module = kvm.State(module["name"], dict(module["parameters"]), device or None)
+        return Before(module, found["huge_pages"])
     except FileNotFoundError:
         return Before()
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -113,19 +112,10 @@ def read(host: Host) -> Before:
         ) from None
 
 
-def _state(found: dict[str, Any] | None) -> kvm.State | None:
-    if found is None:
-        return None
-    device = found["device"]
-    return kvm.State(
-        found["name"], dict(found["parameters"]), kvm.Device(**device) if device else None
-    )
-
-
 def is_held(host: Host) -> bool:
     """Whether a keeper looks after the changed settings."""
     try:
-        folder = os.open(_folder(host), os.O_RDONLY | os.O_DIRECTORY)
+        folder = os.open(host.at(FOLDER), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
     try:
@@ -144,7 +134,7 @@ def held(host: Host) -> Iterator[None]:
     Raises:
         MachineError: someone else does, or /run cannot be written.
     """
-    folder = _folder(host)
+    folder = host.at(FOLDER)
     try:
         lock = _patiently_locked(folder)
     except BlockingIOError:
@@ -198,9 +188,5 @@ def _locked(folder: Path) -> int:
     raise BlockingIOError
 
 
-def _folder(host: Host) -> Path:
-    return host.at(FOLDER)
-
-
 def _path(host: Host) -> Path:
-    return _folder(host) / "before.json"
+    return host.at(FOLDER) / "before.json"

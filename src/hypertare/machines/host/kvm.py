@@ -170,7 +170,14 @@ def switch(host: Host, module: Module, paging: Paging) -> None:
     """
     before = State.of(host, module)
     check_free(host, module)
-    _check_loadable(host, module)
+    # An upgrade may have taken away the modules of the kernel that runs: what is unloaded then does not
+    # come back.
+    shown = host.run((_program("modprobe"), "--show-depends", module.name), _RELOAD_LIMIT_S)
+    if not shown.ok:
+        raise MachineError(
+            f"{module.name} is loaded, but could not be loaded again: {shown.said}",
+            "Was the kernel upgraded? Boot the new one. Without modprobe: apt-get install kmod",
+        )
     try:
         _reload(host, module.name, (module.option(paging),))
         found = find(host)
@@ -182,30 +189,19 @@ def switch(host: Host, module: Module, paging: Paging) -> None:
             )
         _await_device(host, before)
     except MachineError as error:
-        put_back(host, before, because=error)
+        try:
+            put_back(host, before)
+        except MachineError as worse:
+            raise MachineError(f"{error.what} And then: {worse.what}", worse.do) from None
         raise
 
 
-def put_back(host: Host, before: State, because: MachineError | None = None) -> None:
+def put_back(host: Host, before: State) -> None:
     """Loads the module with every parameter that it had; does nothing where it has them.
-
-    Args:
-        host: where.
-        before: as it was.
-        because: what went wrong before; it stands in the message if this fails, too.
 
     Raises:
         MachineError: it could not be done.
     """
-    try:
-        _put_back(host, before)
-    except MachineError as error:
-        if because is None:
-            raise
-        raise MachineError(f"{because.what} And then: {error.what}", error.do) from None
-
-
-def _put_back(host: Host, before: State) -> None:
     found = find(host)
     if found is None or dict(found.parameters) != before.parameters:
         if found is not None:
@@ -236,17 +232,6 @@ def _differing(host: Host, before: State) -> tuple[str, ...]:
     found = find(host)
     now = dict(found.parameters) if found else {}
     return tuple(name for name, value in before.parameters.items() if now.get(name) != value)
-
-
-def _check_loadable(host: Host, module: Module) -> None:
-    """An upgrade may have taken away the modules of the kernel that runs: what is unloaded then does
-    not come back."""
-    found = host.run((_program("modprobe"), "--show-depends", module.name), _RELOAD_LIMIT_S)
-    if not found.ok:
-        raise MachineError(
-            f"{module.name} is loaded, but could not be loaded again: {found.said}",
-            "Was the kernel upgraded? Boot the new one. Without modprobe: apt-get install kmod",
-        )
 
 
 def _program(name: str) -> str:

@@ -53,7 +53,11 @@ class SettingsLease:
             if met(host, needs):
                 return
             self._begin()
-        self._ask(needs)
+        assert self._keeper is not None and self._keeper.stdin is not None
+        with contextlib.suppress(OSError):
+            self._keeper.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
+            self._keeper.stdin.flush()
+        _accept(_answer(self._keeper, _ANSWER_LIMIT_S))
 
     def close(self) -> None:
         """Has everything put back.
@@ -87,7 +91,7 @@ class SettingsLease:
             start_new_session=True,
         )
         try:
-            self._taken(_answer(keeper, _ANSWER_LIMIT_S))
+            _accept(_answer(keeper, _ANSWER_LIMIT_S))
         except MachineError:
             # It has changed nothing for us, so nothing is to be put back; the next bench asks again.
             assert keeper.stdin is not None
@@ -97,18 +101,12 @@ class SettingsLease:
             raise
         self._keeper = keeper
 
-    def _ask(self, needs: Needs) -> None:
-        assert self._keeper is not None and self._keeper.stdin is not None
-        with contextlib.suppress(OSError):
-            self._keeper.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
-            self._keeper.stdin.flush()
-        self._taken(_answer(self._keeper, _ANSWER_LIMIT_S))
 
-    def _taken(self, answer: Answer) -> None:
-        if answer.what is not None:
-            raise MachineError(answer.what, answer.do)
-        if answer.last:
-            raise MachineError(_GONE, f"As root see: {PUT_BACK}")
+def _accept(answer: Answer) -> None:
+    if answer.what is not None:
+        raise MachineError(answer.what, answer.do)
+    if answer.last:
+        raise MachineError(_GONE, f"As root see: {PUT_BACK}")
 
 
 def _answer(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:

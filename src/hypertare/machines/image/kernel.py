@@ -133,9 +133,17 @@ def _real_package(name: str) -> Package:
 
 
 def _from_package(entry: Entry) -> KernelSource:
-    boot = _only(entry, r"boot/vmlinuz-.+")
+    boots = [name for name in entry.digests if re.fullmatch(r"boot/vmlinuz-.+", name)]
+    if len(boots) != 1:
+        raise InputError(
+            f"The package {entry.facts['name']} holds no kernel.",
+            "Name a package that does, for example `--kernel debian:linux-image-amd64`.",
+        )
+    boot = boots[0]
     release = boot.removeprefix("boot/vmlinuz-")
-    inside = _prefix(entry, (f"usr/lib/modules/{release}", f"lib/modules/{release}"))
+    in_usr = f"usr/lib/modules/{release}"
+    has_usr = any(name.startswith(f"{in_usr}/") for name in entry.digests)
+    inside = in_usr if has_usr else f"lib/modules/{release}"
 
     def modules() -> ModuleTree:
         return ModuleTree(entry.path / inside, lambda name: entry.read(f"{inside}/{name}"))
@@ -147,22 +155,6 @@ def _from_package(entry: Entry) -> KernelSource:
         modules=modules,
         modules_digest=entry.key,
         package=entry,
-    )
-
-
-def _only(entry: Entry, pattern: str) -> str:
-    found = [name for name in entry.digests if re.fullmatch(pattern, name)]
-    if len(found) != 1:
-        raise InputError(
-            f"The package {entry.facts['name']} holds no kernel.",
-            "Name a package that does, for example `--kernel debian:linux-image-amd64`.",
-        )
-    return found[0]
-
-
-def _prefix(entry: Entry, choices: tuple[str, ...]) -> str:
-    return next(
-        (c for c in choices if any(name.startswith(f"{c}/") for name in entry.digests)), choices[-1]
     )
 
 

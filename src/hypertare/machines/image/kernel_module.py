@@ -100,25 +100,20 @@ def _build(name: str, source: KernelSource, cache: Cache, place: Path, progress:
     try:
         if not sources(name):
             raise _UnavailableError(f"this installation lacks the source of {name}")
-        headers, compiler = _headers(source, cache, work, progress)
+        # The directory to build in, and the compiler that the kernel was built with.
+        if source.package:
+            headers, compiler = _packaged_headers(source.package, cache, work, progress)
+        elif source.headers:
+            headers, compiler = source.headers, _compiler(None)
+        else:
+            raise _UnavailableError(
+                f"the kernel {source.name} has no headers beside it (lib/modules/RELEASE/build). "
+                "Use the distribution's kernel (`--kernel debian`), or install its headers."
+            )
         progress(f"building the kernel module {name}")
         return _compile(name, headers, compiler, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _headers(
-    source: KernelSource, cache: Cache, work: Path, progress: Progress
-) -> tuple[Path, str]:
-    """The directory to build in, and the compiler that the kernel was built with."""
-    if source.package:
-        return _packaged_headers(source.package, cache, work, progress)
-    if source.headers:
-        return source.headers, _compiler(None)
-    raise _UnavailableError(
-        f"the kernel {source.name} has no headers beside it (lib/modules/RELEASE/build). "
-        "Use the distribution's kernel (`--kernel debian`), or install its headers."
-    )
 
 
 def _packaged_headers(
@@ -144,21 +139,17 @@ def _packaged_headers(
 def compiler_of(headers: Package) -> str | None:
     """The version of gcc that the kernel was built with, as its headers name it: by a package of its
     own, and from Linux 7 on by the compiler itself."""
-    return _wanted(headers, r"(?:linux-compiler-)?gcc-(\d+)-(?:x86|for-host)")
-
-
-def _wanted(package: Package, pattern: str) -> str | None:
-    found = re.search(pattern, package.depends)
-    return found and found[found.re.groups]
+    found = re.search(r"(?:linux-compiler-)?gcc-(\d+)-(?:x86|for-host)", headers.depends)
+    return found and found[1]
 
 
 def _needed(package: Package, pattern: str) -> str:
-    found = _wanted(package, pattern)
+    found = re.search(pattern, package.depends)
     if found is None:
         raise _UnavailableError(
             f"the package {package.name} does not say which {pattern} it belongs to"
         )
-    return found
+    return found[0]
 
 
 def _joined(unpacked: list[Path], name: str, work: Path) -> Path:
@@ -169,22 +160,20 @@ def _joined(unpacked: list[Path], name: str, work: Path) -> Path:
     for package in unpacked:
         for parent in (package / "usr/src", package / "usr/lib"):
             for tree in sorted(parent.glob("linux-*")):
-                _link_children(tree, work / tree.relative_to(package))
+                if tree.is_symlink():
+                    continue
+                place = work / tree.relative_to(package)
+                place.mkdir(parents=True)
+                for child in sorted(tree.iterdir()):
+                    (place / child.name).symlink_to(
+                        child.readlink() if child.is_symlink() else child
+                    )
     headers = work / "usr/src" / name
     makefile = headers / "Makefile"
     text = makefile.read_text(encoding="utf-8").replace("/usr/src/", f"{work}/usr/src/")
     makefile.unlink()
     makefile.write_text(text, encoding="utf-8")
     return headers
-
-
-def _link_children(tree: Path, place: Path) -> None:
-    if tree.is_symlink():
-        return
-    place.mkdir(parents=True)
-    for child in sorted(tree.iterdir()):
-        target = child.readlink() if child.is_symlink() else child
-        (place / child.name).symlink_to(target)
 
 
 def _compiler(major: str | None) -> str:
@@ -195,9 +184,7 @@ def _compiler(major: str | None) -> str:
         )
     names = [f"gcc-{major}", "gcc"] if major else ["gcc"]
     for name in filter(shutil.which, names):
-        found = subprocess.run(
-            [name, "-dumpversion"], capture_output=True, text=True, check=False, timeout=_LIMIT_S
-        )
+        found = captured([name, "-dumpversion"], _LIMIT_S)
         if major is None or found.stdout.split(".")[0].strip() == major:
             return name
     raise _UnavailableError(

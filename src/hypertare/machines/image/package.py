@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import Path
 
 from hypertare.base.errors import MachineError
@@ -64,7 +63,14 @@ def look_up(name: str) -> Package:
             "Run `apt-get update` as root, and see that the distribution's archive is in "
             "/etc/apt/sources.list or /etc/apt/sources.list.d.",
         )
-    return _package(stanza)
+    return Package(
+        name=stanza["Package"],
+        version=stanza["Version"],
+        architecture=stanza["Architecture"],
+        sha256=stanza["SHA256"],
+        size=int(stanza.get("Size", "0")),
+        depends=", ".join(filter(None, (stanza.get(f) for f in ("Depends", "Pre-Depends")))),
+    )
 
 
 def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Entry:
@@ -138,20 +144,8 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^\w.+~-]", "_", text)
 
 
-def _package(stanza: Message) -> Package:
-    return Package(
-        name=stanza["Package"],
-        version=stanza["Version"],
-        architecture=stanza["Architecture"],
-        sha256=stanza["SHA256"],
-        size=int(stanza.get("Size", "0")),
-        depends=", ".join(filter(None, (stanza.get(f) for f in ("Depends", "Pre-Depends")))),
-    )
-
-
 def _download(package: Package, place: Path) -> Path:
-    argv = [*_APT_GET, f"{package.name}={package.version}"]
-    _run(argv, f"download {package.name}", cwd=place)
+    _run([*_APT_GET, f"{package.name}={package.version}"], f"download {package.name}", cwd=place)
     archive = next(place.glob("*.deb"), None)
     if archive is None:
         raise MachineError(f"apt-get download {package.name} left no file.", "Try again.")

@@ -260,11 +260,6 @@ def choose(names: Iterable[str]) -> Choice:
     # In one order, so that it does not matter in which they were asked for.
     sets = tuple(one for name, one in SETS.items() if name in asked)
     found = tuple(own.read(Path(name), WORK) for name in sorted(filter(is_own, asked)))
-    _refuse_same_names(found)
-    return Choice((SHELL, *sets), found) if asked else Choice()
-
-
-def _refuse_same_names(found: Sequence[Own]) -> None:
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
@@ -272,6 +267,7 @@ def _refuse_same_names(found: Sequence[Own]) -> None:
                 f"sut.programs: two paths end in {name}, and would lie in the same place.",
                 "Give them different names.",
             )
+    return Choice((SHELL, *sets), found) if asked else Choice()
 
 
 def find(choice: Choice, cache: Cache) -> Programs | None:

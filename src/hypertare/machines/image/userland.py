@@ -76,7 +76,11 @@ class Userland:
             if needs.loader:
                 loaders.add(needs.loader)
                 asked.append(PurePosixPath(needs.loader).name)
-        links = [self._loader(loader) for loader in sorted(loaders)]
+        # The loader is found by its path and not by its name.
+        links = (
+            cpio.link(loader.lstrip("/"), f"/{ARCH.libraries}/{PurePosixPath(loader).name}")
+            for loader in sorted(loaders)
+        )
         return [*members.values(), *links]
 
     def _file(self, name: str) -> tuple[str, bytes]:
@@ -91,10 +95,6 @@ class Userland:
             )
         entry, place = found
         return (name if is_path else f"{ARCH.libraries}/{name}"), entry.read(place)
-
-    def _loader(self, loader: str) -> cpio.Member:
-        """The loader is found by its path and not by its name."""
-        return cpio.link(loader.lstrip("/"), f"/{ARCH.libraries}/{PurePosixPath(loader).name}")
 
 
 Follow = Callable[[str], bool]
