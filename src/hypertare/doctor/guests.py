@@ -8,7 +8,7 @@ from hypertare.base.arch import ARCH
 from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
 from hypertare.machines.accelerator import cpu_flags
-from hypertare.machines.host import vhost
+from hypertare.machines.host.vhost import VHOST, can_use_vhost
 
 _OLDEST = (7, 0)
 
@@ -68,12 +68,12 @@ def nested(host: Host) -> Finding:
 
 def vhost_net(host: Host) -> Finding:
     """The kernel's own back end for virtio-net."""
-    if vhost.can_be_used(host):
-        what = f"{vhost.DEVICE} can be used: the kernel moves the packets of guests under KVM"
+    if can_use_vhost(host):
+        what = f"{VHOST} can be used: the kernel moves the packets of guests under KVM"
         return Finding("vhost_net", "ok", what)
     through_qemu = "guests' packets go through QEMU's process, which costs more"
-    if host.at(vhost.DEVICE).exists():
-        what = f"{vhost.DEVICE} may not be opened by this user: {through_qemu}"
+    if host.at(VHOST).exists():
+        what = f"{VHOST} may not be opened by this user: {through_qemu}"
         return Finding("vhost_net", "info", what, "as root: adduser USER kvm, then log in again")
-    do = f"as root: modprobe vhost_net; in a container: docker run --device {vhost.DEVICE}"
-    return Finding("vhost_net", "info", f"no {vhost.DEVICE}: {through_qemu}", do)
+    do = f"as root: modprobe vhost_net; in a container: docker run --device {VHOST}"
+    return Finding("vhost_net", "info", f"no {VHOST}: {through_qemu}", do)

@@ -45,7 +45,8 @@ def overlay(host: Host) -> Finding:
 
 def cgroup(host: Host) -> Finding:
     """Limits a container's memory and counts its CPU time."""
-    own = _own_v2(host)
+    lines = (host.read("/proc/self/cgroup") or "").splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::")), None)
     if host.at(f"{_CGROUP}/cgroup.controllers").exists():
         if own is not None and os.access(host.at(f"{_CGROUP}/{own.lstrip('/')}"), os.W_OK):
             return Finding("cgroup", "ok", "cgroup v2, and its own group may be written")
@@ -64,19 +65,15 @@ def cgroup(host: Host) -> Finding:
     )
 
 
-def _own_v2(host: Host) -> str | None:
-    lines = (host.read("/proc/self/cgroup") or "").splitlines()
-    return next((line[3:] for line in lines if line.startswith("0::")), None)
-
-
 def _allow(host: Host) -> str:
     """What forbids user namespaces differs by distribution."""
-    if host.read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-        return "as root: sysctl kernel.unprivileged_userns_clone=1"
-    if host.read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    if host.read("/proc/sys/user/max_user_namespaces") == "0":
-        return "as root: sysctl user.max_user_namespaces=10000"
+    for setting, forbids, allows in (
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("user.max_user_namespaces", "0", "10000"),
+    ):
+        if host.read(f"/proc/sys/{setting.replace('.', '/')}") == forbids:
+            return f"as root: sysctl {setting}={allows}"
     return (
         "run as root; in a container: run it with --privileged; if unshare is missing, as root: "
         "apt-get install util-linux"

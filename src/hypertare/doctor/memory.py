@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
 from hypertare.doctor.finding import Finding
-from hypertare.machines.host import huge_pages as pool
 from hypertare.machines.host import kvm
+from hypertare.machines.host.huge_pages import find_huge_pages
 from hypertare.protocol.constants import HUGE_PAGE
 
 _LEAST = 512 << 20
@@ -42,7 +42,7 @@ def swap(host: Host) -> Finding:
 
 def huge_pages(host: Host) -> Finding:
     """Whether pages of 2 MB are set aside, and for how much of a guest's memory."""
-    found = pool.find(host)
+    found = find_huge_pages(host)
     if found is None:
         return Finding("huge_pages", "info", "the kernel has no pages of 2 MB to set aside")
     do = (

@@ -76,7 +76,12 @@ class BackgroundLoad:
         blocks, self._blocks = self._blocks, []
         if elapsed < _LEAST_S:
             return
-        used = self._used(before)
+        ours, used = self._ours(), defaultdict[str, int](int)
+        for key, process in self._before.items():
+            # Those that have ended are not seen.
+            ticks = process.ticks - (before[key].ticks if key in before else 0)
+            if ticks > 0 and key[0] not in ours and not process.of_kernel:
+                used[process.name] += ticks
         busiest = sorted(used, key=lambda name: used[name], reverse=True)[:_MOST_NAMES]
         if busiest:
             self._notify(
@@ -86,16 +91,6 @@ class BackgroundLoad:
                     for name in busiest
                 ]
             )
-
-    def _used(self, before: dict[tuple[int, int], _Process]) -> dict[str, int]:
-        """Ticks by name, of processes that are still there."""
-        ours = self._ours()
-        used: dict[str, int] = defaultdict(int)
-        for key, process in self._before.items():
-            ticks = process.ticks - (before[key].ticks if key in before else 0)
-            if ticks > 0 and key[0] not in ours and not process.of_kernel:
-                used[process.name] += ticks
-        return used
 
     def _ours(self) -> set[int]:
         """This process, what belongs to it elsewhere, and all below these."""

@@ -157,14 +157,14 @@ def _survey(reach: tuple[str, ...], text: str) -> Survey:
 
 def _is_plain(survey: Survey) -> bool:
     """Whether what it says can be shown."""
-    words = (
-        survey.host_name,
-        survey.processor,
-        survey.kernel,
-        survey.architecture,
+    words = (survey.host_name, survey.processor, survey.kernel, survey.architecture)
+    texts = (
+        *words,
         survey.distribution,
+        survey.qemu or "",
+        *survey.absent,
+        *survey.absent.values(),
     )
-    texts = (*words, survey.qemu or "", *survey.absent, *survey.absent.values())
     return all(text.isprintable() for text in texts)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image import emulator, stable_releases
+from hypertare.machines.image import emulator
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.source import Source
 from tests.integration.lab import until
@@ -77,12 +77,12 @@ def holding(*names: str) -> Callable[[Path], dict[str, str]]:
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     found = Made(tmp_path)
     monkeypatch.setattr(emulator, "_PATH", f"{found.bin}:/usr/bin:/bin")
-    monkeypatch.setattr(emulator.source, "fetch", fetched(found.cache))
+    monkeypatch.setattr(Source, "fetch", fetched(found.cache))
     monkeypatch.setattr(
-        emulator.stable_releases,
-        "fetch",
+        emulator,
+        "fetch_stable_releases",
         lambda cache, *_: cache.make(
-            "sources", "stable", "source", holding(*stable_releases.FILES)
+            "sources", "stable", "source", holding(*emulator.RELEASE_FILES)
         ),
     )
     monkeypatch.setattr(emulator, "fetch_all", lambda *_, **__: [])

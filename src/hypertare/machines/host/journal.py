@@ -18,7 +18,8 @@ from pathlib import Path
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.machines.host import huge_pages, kvm
+from hypertare.machines.host import kvm
+from hypertare.machines.host.huge_pages import find_huge_pages
 
 FOLDER = "/run/hypertare"
 _GLANCES_S = 0.5
@@ -48,7 +49,7 @@ class Before:
                 f"and {f'now has {now.described}' if now else 'is not loaded now'}"
             )
         if self.huge_pages is not None:
-            pages = huge_pages.find(host)
+            pages = find_huge_pages(host)
             found.append(
                 f"{self.huge_pages} pages of 2 MB were set aside, now it is "
                 f"{pages.total if pages else 'none'}"

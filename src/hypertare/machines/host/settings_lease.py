@@ -57,7 +57,7 @@ class SettingsLease:
         with contextlib.suppress(OSError):
             self._keeper.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
             self._keeper.stdin.flush()
-        _accept(_answer(self._keeper, _ANSWER_LIMIT_S))
+        _accept(_heard(self._keeper, _ANSWER_LIMIT_S))
 
     def close(self) -> None:
         """Has everything put back.
@@ -71,7 +71,7 @@ class SettingsLease:
         assert keeper.stdin is not None
         with contextlib.suppress(OSError):
             keeper.stdin.close()
-        answer = _answer(keeper, self.patience_s + _ANSWER_LIMIT_S)
+        answer = _heard(keeper, self.patience_s + _ANSWER_LIMIT_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             keeper.wait(_ANSWER_LIMIT_S)
         if answer.what is not None:
@@ -91,7 +91,7 @@ class SettingsLease:
             start_new_session=True,
         )
         try:
-            _accept(_answer(keeper, _ANSWER_LIMIT_S))
+            _accept(_heard(keeper, _ANSWER_LIMIT_S))
         except MachineError:
             # It has changed nothing for us, so nothing is to be put back; the next bench asks again.
             assert keeper.stdin is not None
@@ -109,7 +109,7 @@ def _accept(answer: Answer) -> None:
         raise MachineError(_GONE, f"As root see: {PUT_BACK}")
 
 
-def _answer(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:
+def _heard(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:
     """Returns the keeper's next answer; if none comes in time, an answer with an error and `last` set."""
     answers = keeper.stdout
     assert answers is not None

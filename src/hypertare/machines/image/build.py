@@ -19,16 +19,23 @@ from hypertare.design.profiles import (
     Vmm,
     find_profile,
 )
-from hypertare.machines.image import cpio, kernel_module, qemu, xen
-from hypertare.machines.image import kernel as kernels
+from hypertare.machines.image import cpio
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
-from hypertare.machines.image.kernel import KernelSource
-from hypertare.machines.image.kernel_module import Built
-from hypertare.machines.image.modules import ModuleTree, unsigned
+from hypertare.machines.image.kernel import (
+    KernelSource,
+    find_kernel,
+    find_source,
+    key_of,
+    loadable,
+    make_kernel,
+    source_of,
+)
+from hypertare.machines.image.kernel_module import Built, find_module, make_module
+from hypertare.machines.image.modules import unsigned
 from hypertare.machines.image.programs import Programs
 from hypertare.machines.image.qemu import Qemu
-from hypertare.machines.image.xen import Xen
+from hypertare.machines.image.xen import XEN_FILE, XEN_KERNEL, Xen, quick_to_boot
 from hypertare.protocol.constants import MODULES_DIRECTORY
 
 VERSION = 2
@@ -64,8 +71,8 @@ class Image:
 
 
 _VMMS: dict[Vmm, Callable[[Cache, Progress, bool], Xen | Qemu]] = {
-    "xen": xen.fetch,
-    "qemu": qemu.fetch,
+    "xen": Xen.fetch,
+    "qemu": Qemu.fetch,
 }
 
 
@@ -94,9 +101,9 @@ def build(
     init, store = _agent(agent or agent_binary()), cache or Cache()
     for first in (True, False):
         newest = refresh and first
-        source = kernels.source(kernel, store, progress, newest)
+        source = source_of(kernel, store, progress, newest)
         try:
-            made = kernels.find(source, store) or kernels.make(source, store, progress)
+            made = find_kernel(source, store) or make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
             vmm = _VMMS[wanted.vmm](store, progress, newest) if wanted.vmm else None
             real_ones = real.fetch(chosen, store, progress, newest) if chosen.sets else None
@@ -120,11 +127,11 @@ def ready(cache: Cache) -> Image | None:
         HypertareError: there is no agent.
     """
     wanted, init = find_profile(DEFAULT_PROFILE), _agent(agent_binary())
-    source = kernels.find_source(DEFAULT_KERNEL, cache)
-    made = kernels.find(source, cache) if source else None
+    source = find_source(DEFAULT_KERNEL, cache)
+    made = find_kernel(source, cache) if source else None
     if source is None or made is None:
         return None
-    own = [kernel_module.find(name, source, cache) for name in wanted.all_own]
+    own = [find_module(name, source, cache) for name in wanted.all_own]
     parts = _Parts(source, wanted, init, tuple(filter(None, own)), None, None)
     entry = None if None in own else cache.sound("images", parts.key)
     return _image(parts, made, entry) if entry else None
@@ -145,7 +152,7 @@ class _Parts:
     def key(self) -> str:
         inputs = {
             "version": VERSION,
-            "kernel": kernels.key_of(self.source),
+            "kernel": key_of(self.source),
             "modules": self.source.modules_digest,
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.all_own],
@@ -187,12 +194,12 @@ def _write(parts: _Parts, made: Entry, store: Cache, progress: Progress) -> Entr
         # A second archive behind the first: where both have a file, the second one's counts.
         further = cpio.archive(programs) if programs else b""
         own = parts.vmm or parts.wanted.paravirtual
-        kernel = kernels.loadable(made.read(made.facts["file"])) if own else b""
+        kernel = loadable(made.read(made.facts["file"])) if own else b""
         if parts.has_xen_kernel:
-            kernel = xen.quick_to_boot(kernel)
-            (place / xen.KERNEL).write_bytes(kernel)
+            kernel = quick_to_boot(kernel)
+            (place / XEN_KERNEL).write_bytes(kernel)
         if isinstance(parts.vmm, Xen):
-            (place / xen.FILE).write_bytes(parts.vmm.kernel())
+            (place / XEN_FILE).write_bytes(parts.vmm.kernel())
         if parts.vmm:
             members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
             further = b""
@@ -225,11 +232,11 @@ def _own(
     """The project's own modules, built where they are not; `refresh` tries again what was not possible."""
     own = []
     for name in wanted.all_own:
-        built = kernel_module.find(name, source, store)
+        built = find_module(name, source, store)
         if built and built.reason and refresh:
             store.drop(built.entry)
             built = None
-        own.append(built or kernel_module.make(name, source, store, progress))
+        own.append(built or make_module(name, source, store, progress))
     return own
 
 
@@ -237,13 +244,13 @@ def _image(parts: _Parts, made: Entry, entry: Entry) -> Image:
     package = parts.source.package
     held = (made, entry, *([package] if package else []))
     return Image(
-        kernel=entry.path / xen.KERNEL if parts.has_xen_kernel else made.path / made.facts["file"],
+        kernel=entry.path / XEN_KERNEL if parts.has_xen_kernel else made.path / made.facts["file"],
         initramfs=entry.path / INITRAMFS,
         kernel_release=made.facts["release"],
         kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
-        hypervisor=entry.path / xen.FILE if isinstance(parts.vmm, Xen) else None,
+        hypervisor=entry.path / XEN_FILE if isinstance(parts.vmm, Xen) else None,
         programs=parts.programs.versions if parts.programs else "",
         programs_size=int(entry.facts["programs_size"]),
         _held=held,
@@ -256,9 +263,8 @@ def _contents(
     _refuse_dynamic(init)
     tree = source.modules()
     # A kernel that comes without modules is taken at its word: all is built in.
-    modules = (
-        _modules(tree, wanted) if tree else {name: [] for name in wanted.required + wanted.wanted}
-    )
+    names = [*wanted.required, *(name for name in wanted.wanted if not tree or tree.has(name))]
+    modules = {name: tree.load_order(name) if tree else [] for name in names}
     files = {name for order in modules.values() for name in order}
     modules |= {built.name: [built.name] for built in own if built.reason is None}
     members = [
@@ -279,11 +285,6 @@ def _contents(
             why = f"{built.reason}\n".encode()
             members.append(cpio.file(f"{_MODULES}/{built.name}.missing", why))
     return members, sorted(modules)
-
-
-def _modules(tree: ModuleTree, wanted: Profile) -> dict[str, list[str]]:
-    names = [*wanted.required, *(name for name in wanted.wanted if tree.has(name))]
-    return {name: tree.load_order(name) for name in names}
 
 
 def _index(modules: dict[str, list[str]]) -> bytes:

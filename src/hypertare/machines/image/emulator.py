@@ -25,9 +25,13 @@ from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
 from hypertare.base.units import human_duration
-from hypertare.machines.image import source, stable_releases
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.source import Source
+from hypertare.machines.image.stable_releases import (
+    RELEASE_FILES,
+    RELEASES_SHA256,
+    fetch_stable_releases,
+)
 from hypertare.machines.image.userland import fetch_all
 
 VERSION = 3
@@ -127,7 +131,7 @@ class Recipe:
         return self._digest()
 
     def _digest(self, *more: str) -> str:
-        parts = [VERSION, QEMU.sha256, stable_releases.SHA256, _OPTIONS, *more]
+        parts = [VERSION, QEMU.sha256, RELEASES_SHA256, _OPTIONS, *more]
         digest = hashlib.sha256(json.dumps(parts).encode())
         for path in (*self.patches, self.devices):
             digest.update(path.read_bytes())
@@ -238,8 +242,8 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
     packages = fetch_all(
         _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
     )
-    original = source.fetch(QEMU, cache, progress, given)
-    stable = stable_releases.fetch(cache, progress, given)
+    original = QEMU.fetch(cache, progress, given)
+    stable = fetch_stable_releases(cache, progress, given)
 
     def fill(place: Path) -> dict[str, str]:
         work = place / "work"
@@ -280,7 +284,7 @@ class _Building:
         self._progress(f"unpacking {QEMU.name}")
         packed = str(original.path / QEMU.file)
         self._run(["tar", "-x", "-J", "--no-same-owner", "-f", packed], self._source.parent)
-        releases = [stable.path / name for name in stable_releases.FILES]
+        releases = [stable.path / name for name in RELEASE_FILES]
         for patch in (*releases, *how.patches):
             self._run(["patch", "-p1", "--force", "--input", str(patch)], self._source)
         shutil.copyfile(how.devices, self._source / _DEVICES)

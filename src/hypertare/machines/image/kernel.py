@@ -11,12 +11,19 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.machines.image import bzimage
+from hypertare.machines.image.bzimage import (
+    decompress,
+    has_pvh_entry,
+    is_bzimage,
+    is_elf,
+    payload,
+    release_of,
+)
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.modules import ModuleTree
-from hypertare.machines.image.package import Package, fetch, fetched, look_up
+from hypertare.machines.image.package import fetch, fetched, look_up
 
-VERSION = 1
+_VERSION = 1
 """Of the way a kernel is made ready; part of every key, so that a change makes all anew."""
 
 DEFAULT_PACKAGE = "linux-image-amd64"
@@ -50,7 +57,7 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
     return _from_host() if asked == "host" else _from_path(Path(asked))
 
 
-def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
+def source_of(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
     """Returns the kernel that `asked` means, and fetches it from the distribution if needed.
 
     `refresh` asks for the newest one.
@@ -64,19 +71,22 @@ def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> Kerne
         return found
     assert name is not None, "what is on this host is found or refused"
     progress(f"looking up {name}")
-    return _from_package(fetch(_real_package(name), cache, asked, progress))
+    package = look_up(name)
+    # A metapackage names the one that holds a kernel.
+    real = re.findall(r"\blinux-image-\d[\w.+~-]*", package.depends)
+    return _from_package(fetch(look_up(real[0]) if real else package, cache, asked, progress))
 
 
 def key_of(source: KernelSource) -> str:
-    return hashlib.sha256(f"{VERSION} {source.digest}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"{_VERSION} {source.digest}".encode()).hexdigest()[:24]
 
 
-def find(source: KernelSource, cache: Cache) -> Entry | None:
+def find_kernel(source: KernelSource, cache: Cache) -> Entry | None:
     """The kernel of this source when it is already made ready: its `file` and its `release` are facts."""
     return cache.sound("kernels", key_of(source))
 
 
-def make(source: KernelSource, cache: Cache, progress: Progress) -> Entry:
+def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Entry:
     """Unpacks the kernel where that makes it boot faster.
 
     Raises:
@@ -94,28 +104,24 @@ def make(source: KernelSource, cache: Cache, progress: Progress) -> Entry:
 
 def _bootable(source: KernelSource) -> tuple[str, bytes, str]:
     data = source.boot()
-    release = bzimage.release(data) or "unknown"
-    if bzimage.is_elf(data):
-        if not bzimage.has_pvh_entry(data):
+    release = release_of(data) or "unknown"
+    if is_elf(data):
+        if not has_pvh_entry(data):
             raise InputError(
                 f"The kernel {source.name} is an ELF file without a PVH entry.",
                 "Give its bzImage, or build it with CONFIG_PVH=y.",
             )
         return "vmlinux", data, release
-    if not bzimage.is_bzimage(data):
+    if not is_bzimage(data):
         raise InputError(
             f"The kernel {source.name} is neither a bzImage nor an ELF file.",
             "Give an x86-64 vmlinuz, bzImage or vmlinux.",
         )
     try:
-        vmlinux = bzimage.decompress(bzimage.payload(data))
+        vmlinux = decompress(payload(data))
     except InputError as error:
         raise InputError(f"The kernel {source.name} cannot be unpacked. {error.what}") from error
-    return (
-        ("vmlinux", vmlinux, release)
-        if bzimage.has_pvh_entry(vmlinux)
-        else ("bzImage", data, release)
-    )
+    return ("vmlinux", vmlinux, release) if has_pvh_entry(vmlinux) else ("bzImage", data, release)
 
 
 def _package_name(asked: str) -> str | None:
@@ -123,13 +129,6 @@ def _package_name(asked: str) -> str | None:
         return DEFAULT_PACKAGE
     head, colon, name = asked.partition(":")
     return name if head == "debian" and colon and name else None
-
-
-def _real_package(name: str) -> Package:
-    """Follows a metapackage to the package that holds a kernel."""
-    package = look_up(name)
-    real = re.findall(r"\blinux-image-\d[\w.+~-]*", package.depends)
-    return look_up(real[0]) if real else package
 
 
 def _from_package(entry: Entry) -> KernelSource:
@@ -186,13 +185,13 @@ def _from_files(boot: Path, modules: Path | None) -> KernelSource:
             f"The kernel {boot} cannot be read: {error.strerror}.",
             "Run as root once, copy it to a place of yours, or use `--kernel debian`.",
         ) from error
-    root = modules or _modules_beside(boot, bzimage.release(data))
+    root = modules or _modules_beside(boot, release_of(data))
 
     def tree() -> ModuleTree | None:
         return ModuleTree(root, lambda name: (root / name).read_bytes()) if root else None
 
     return KernelSource(
-        name=f"{bzimage.release(data) or 'unknown'} ({boot})",
+        name=f"{release_of(data) or 'unknown'} ({boot})",
         digest=hashlib.sha256(data).hexdigest(),
         boot=lambda: data,
         modules=tree,

@@ -21,7 +21,7 @@ from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.kernel import KernelSource
 from hypertare.machines.image.package import Package, fetch, look_up
 
-VERSION = 1
+_MODULE_VERSION = 1
 """Of the way it is built; part of every key."""
 
 _LIMIT_S = 300
@@ -57,13 +57,13 @@ class _UnavailableError(Exception):
     """It cannot be built here; the message says why and what to do."""
 
 
-def find(name: str, source: KernelSource, cache: Cache) -> Built | None:
+def find_module(name: str, source: KernelSource, cache: Cache) -> Built | None:
     """The module, or why there is none, when that is known without building."""
     entry = cache.sound("modules", _key(name, source))
     return Built(name, entry) if entry else None
 
 
-def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> Built:
+def make_module(name: str, source: KernelSource, cache: Cache, progress: Progress) -> Built:
     """Builds the module, or notes why it cannot be had."""
 
     def fill(place: Path) -> dict[str, str]:
@@ -82,7 +82,9 @@ def _file(name: str) -> str:
 
 
 def _key(name: str, source: KernelSource) -> str:
-    digest = hashlib.sha256(f"{VERSION} {name} {source.digest} {source.modules_digest}".encode())
+    digest = hashlib.sha256(
+        f"{_MODULE_VERSION} {name} {source.digest} {source.modules_digest}".encode()
+    )
     for path in sources(name):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from hypertare.base.errors import MachineError
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
-_LARGEST = 256 << 20
+_LARGEST_MODULE = 256 << 20
 
 
 class ModuleTree:
@@ -133,7 +133,7 @@ def _uncompressed(name: str, data: bytes) -> bytes:
         if name.endswith(".xz"):
             return lzma.decompress(data, lzma.FORMAT_XZ)
         if name.endswith(".gz"):
-            return zlib.decompressobj(wbits=31).decompress(data, _LARGEST)
+            return zlib.decompressobj(wbits=31).decompress(data, _LARGEST_MODULE)
         if name.endswith(".zst"):
             return zstandard.ZstdDecompressor().decompressobj().decompress(data)
     except (lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:

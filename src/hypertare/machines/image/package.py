@@ -81,22 +81,15 @@ def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Ent
     Raises:
         MachineError: the download failed or was damaged; no room.
     """
-    entry = cache.find("packages", package.key)
-    if entry is not None and "depends" not in entry.facts:
-        cache.drop(entry)
-        entry = None
-    entry = entry or _unpack(package, cache, progress)
-    _name(entry, asked, cache)
-    return entry
-
-
-def _name(entry: Entry, asked: str, cache: Cache) -> None:
+    entry = cache.find("packages", package.key) or _unpack(package, cache, progress)
     name = cache.find("names", _file_name(asked))
-    if name is not None:
-        if name.facts["key"] == entry.key:
-            return
+    if name is not None and name.facts["key"] != entry.key:
         cache.drop(name)
-    cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
+        name = None
+    if name is None:
+        what = f"{asked} is {entry.what}"
+        cache.make("names", _file_name(asked), what, lambda _: {"key": entry.key})
+    return entry
 
 
 def fetched(asked: str, cache: Cache) -> Entry | None:

@@ -16,7 +16,7 @@ from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.userland import Userland, fetch_all
 from hypertare.protocol.constants import VIRTIOFSD
 
-VERSION = 2
+_QEMU_VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
 _PACKAGES = (ARCH.qemu_package, "qemu-system-data", "seabios")
@@ -39,10 +39,20 @@ class Qemu:
 
     packages: tuple[Entry, ...]
 
+    @classmethod
+    def fetch(cls, cache: Cache, progress: Progress, refresh: bool) -> Qemu:
+        """QEMU, fetched where it is not there.
+
+        Raises:
+            MachineError: it cannot be had.
+        """
+        packages = fetch_all(_PACKAGES, cache, progress, refresh)
+        return cls((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, _nothing_more)))
+
     @property
     def digest(self) -> list[str]:
         """For the key of an image: every package by its name, version and checksum."""
-        return [str(VERSION), *sorted(entry.key for entry in self.packages)]
+        return [str(_QEMU_VERSION), *sorted(entry.key for entry in self.packages)]
 
     @property
     def name(self) -> str:
@@ -65,16 +75,6 @@ class Qemu:
             if not holders:
                 raise MachineError(f"None of the packages of {self.name} has {path}.")
             yield cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holders[0].read(path))
-
-
-def fetch(cache: Cache, progress: Progress, refresh: bool) -> Qemu:
-    """QEMU, fetched where it is not there.
-
-    Raises:
-        MachineError: it cannot be had.
-    """
-    packages = fetch_all(_PACKAGES, cache, progress, refresh)
-    return Qemu((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, _nothing_more)))
 
 
 def _nothing_more(_: str) -> bool:

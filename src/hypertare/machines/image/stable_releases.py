@@ -19,12 +19,12 @@ from hypertare.base.errors import MachineError
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.package import download_beside, look_up
 
-NAME = "QEMU 7.2.1 to 7.2.22"
-FILES = tuple(f"v7.2.{number}.diff" for number in range(1, 23))
-SHA256 = "ab5b39d1b15dfd7f217fd84130a4d66605d080bcb4983b555a51068d3bcb2220"
+RELEASES = "QEMU 7.2.1 to 7.2.22"
+RELEASE_FILES = tuple(f"v7.2.{number}.diff" for number in range(1, 23))
+RELEASES_SHA256 = "ab5b39d1b15dfd7f217fd84130a4d66605d080bcb4983b555a51068d3bcb2220"
 """Of their texts, one after the other."""
 
-_KEY = f"qemu-stable-{SHA256[:12]}"
+_KEY = f"qemu-stable-{RELEASES_SHA256[:12]}"
 _FOLDER = "debian/patches"
 _CHANGES = "qemu_7.2+dfsg-*.debian.tar.xz"
 _NUMBER = re.compile(r"\d+")
@@ -37,7 +37,7 @@ _DO = (
 )
 
 
-def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
+def fetch_stable_releases(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
     """The releases as files, from the cache or out of the distribution's changes.
 
     `given`: a directory that may have a file of changes, which then is taken.
@@ -50,12 +50,12 @@ def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
         changes = _given(given) or _downloaded(place, progress)
         texts = _releases(changes)
         (place / changes.name).unlink(missing_ok=True)
-        for name, text in zip(FILES, texts, strict=True):
+        for name, text in zip(RELEASE_FILES, texts, strict=True):
             (place / name).write_bytes(text)
-        return {"name": NAME}
+        return {"name": RELEASES}
 
     return cache.sound("sources", _KEY) or cache.make(
-        "sources", _KEY, f"source of {NAME}", fill, progress
+        "sources", _KEY, f"source of {RELEASES}", fill, progress
     )
 
 
@@ -66,7 +66,7 @@ def _given(folder: Path | None) -> Path | None:
 
 
 def _downloaded(place: Path, progress: Progress) -> Path:
-    progress(f"downloading the source of {NAME}")
+    progress(f"downloading the source of {RELEASES}")
     version = _BUILT_AGAIN.sub("", look_up(ARCH.qemu_package).version.partition(":")[2])
     try:
         return download_beside(ARCH.qemu_package, f"qemu_{version}.debian.tar.xz", place)
@@ -78,13 +78,14 @@ def _releases(changes: Path) -> Sequence[bytes]:
     """Their texts. No list vouches for the file: nothing of it is written down before its hash is known."""
     try:
         with tarfile.open(changes, "r:xz") as opened:
-            texts = [_text(opened, f"{_FOLDER}/{name}") for name in FILES]
+            texts = [_text(opened, f"{_FOLDER}/{name}") for name in RELEASE_FILES]
     except (OSError, EOFError, KeyError, lzma.LZMAError, tarfile.TarError) as error:
-        raise MachineError(f"{changes.name} lacks {NAME}: {error}.", _DO) from error
+        raise MachineError(f"{changes.name} lacks {RELEASES}: {error}.", _DO) from error
     digest = hashlib.sha256(b"".join(texts)).hexdigest()
-    if digest != SHA256:
+    if digest != RELEASES_SHA256:
         raise MachineError(
-            f"{changes.name} has other texts of {NAME}: SHA-256 {digest}, expected {SHA256}.", _DO
+            f"{changes.name} has other texts of {RELEASES}: SHA-256 {digest}, expected {RELEASES_SHA256}.",
+            _DO,
         )
     return texts
 
