@@ -105,11 +105,14 @@ class BackgroundLoad:
         return found
 
     def _look(self) -> None:
-        found = {}
-        for entry in _numbered(self._proc) if self._proc is not None else ():
+        found, names = {}, list[str]()
+        with contextlib.suppress(OSError):
+            # A Path for each would take longer than reading.
+            names = os.listdir(self._proc) if self._proc is not None else []  # noqa: PTH208
+        for name in [one for one in names if one.isdigit()][:_MOST_PROCESSES]:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                process, start = _parse(_stat(f"{self._proc}/{entry}/stat"))
-                found[int(entry), start] = process
+                process, start = _parse(_stat(f"{self._proc}/{name}/stat"))
+                found[int(name), start] = process
         self._before, self._at = found, self._clock()
 
 
@@ -119,14 +122,6 @@ class _Process:
     parent: int
     ticks: int
     of_kernel: bool
-
-
-def _numbered(proc: Path) -> list[str]:
-    try:
-        names = os.listdir(proc)  # noqa: PTH208 (a Path for each would take longer than reading)
-    except OSError:
-        return []
-    return [name for name in names if name.isdigit()][:_MOST_PROCESSES]
 
 
 def _stat(path: str) -> str:

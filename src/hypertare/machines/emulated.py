@@ -133,7 +133,8 @@ class EmulatedMachine:
             if CLOCKS[batch.pc.clock].repeats:
                 parts = self.parts(batch)
                 fingerprint = _digest_of(parts)
-                known = self._known(fingerprint)
+                entry = self.cache.sound("virtual", fingerprint)
+                known = (entry.path / _RECORDS).read_bytes() if entry else None
             if known is not None and not self.fresh:
                 records, error = _parsed(known)
                 answer.set_result(Output(records, error, (), fingerprint, 0.0, reused=True))
@@ -193,10 +194,6 @@ class EmulatedMachine:
             "qemu": self._qemu_digest(self._emulator(batch.pc)),
             "command line": json.dumps(self._command_line(batch.pc)),
         }
-
-    def _known(self, fingerprint: str) -> bytes | None:
-        entry = self.cache.sound("virtual", fingerprint)
-        return (entry.path / _RECORDS).read_bytes() if entry else None
 
     def _keep(self, parts: dict[str, str], raw: bytes, known: bytes | None) -> None:
         """Keeps records of a fingerprint that had none; such as it had must be the same.

@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
@@ -121,20 +121,17 @@ def reached(
         )
     folder = PurePosixPath(home) / FOLDER
     work = folder / f"work-{uuid.uuid4().hex}"
-    host = RemoteHost(reach, sent, folder, survey, _environment(found), work, brings)
+    # The variables of its user without which few commands do; nothing of this host's.
+    names = {"HOME": "home", "PATH": "path", "LANG": "language", "USER": "user", "LOGNAME": "user"}
+    known = {name: found.get(word, "") for name, word in names.items()}
+    known = {name: value for name, value in known.items() if value and value.isprintable()}
+    host = RemoteHost(reach, sent, folder, survey, known, work, brings)
     if reason := host.why_not("sandbox"):
         raise MachineError(
             f"{host.described}: no bench can be made there: {reason}",
             "On that host `hypertare doctor` says more, where it is installed.",
         )
     return host
-
-
-def _environment(found: Mapping[str, str]) -> dict[str, str]:
-    """The variables of its user without which few commands do; nothing of this host's."""
-    names = {"HOME": "home", "PATH": "path", "LANG": "language", "USER": "user", "LOGNAME": "user"}
-    known = {name: found.get(word, "") for name, word in names.items()}
-    return {name: value for name, value in known.items() if value and value.isprintable()}
 
 
 def _survey(reach: tuple[str, ...], text: str) -> Survey:

@@ -181,7 +181,14 @@ class HostAgent:
                 raise AgentError(
                     f"{self.described} answered one step with more than {_MOST_ANSWERED} bytes."
                 )
-            records.append(self._parsed(line))
+            try:
+                records.append(parse(line))
+            except ValidationError as error:
+                problem = error.errors()[0]["msg"]
+                raise AgentError(
+                    f"{self.described} sent something that is no record ({problem}): {line[:200]!r}",
+                    "Is the agent of another version? Rebuild it: cargo build --release",
+                ) from None
         return records
 
     def _line(self, deadline: float) -> bytes:
@@ -194,16 +201,6 @@ class HostAgent:
         if line is None:
             raise self._gone()
         return line
-
-    def _parsed(self, line: bytes) -> Record:
-        try:
-            return parse(line)
-        except ValidationError as error:
-            problem = error.errors()[0]["msg"]
-            raise AgentError(
-                f"{self.described} sent something that is no record ({problem}): {line[:200]!r}",
-                "Is the agent of another version? Rebuild it: cargo build --release",
-            ) from None
 
     def _gone(self) -> HypertareError:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -41,7 +41,7 @@ class Before:
         """Returns a sentence for each setting that was changed: its old and its present value."""
         found = []
         if self.module is not None:
-            parameter = kvm.PARAMETERS[self.module.name]
+            parameter = self.module.parameter
             was = self.module.parameters.get(parameter)
             now = kvm.find(host)
             found.append(

@@ -31,13 +31,11 @@ _ON = ("Y", "1")
 
 
 @dataclass(frozen=True)
-class Module:
-    """A processor's KVM module as it is loaded. `users` counts what keeps it from being unloaded;
-    none where the kernel cannot unload it."""
+class Parameters:
+    """A processor's KVM module and its parameters."""
 
     name: str
     parameters: Mapping[str, str]
-    users: int | None
 
     @property
     def parameter(self) -> str:
@@ -46,11 +44,10 @@ class Module:
     @property
     def paging(self) -> Paging | None:
         """None where the module does not report it."""
-        return _paging(self.name, self.parameters)
-
-    def option(self, paging: Paging) -> str:
-        """Returns the module's option that gives guests this kind of page tables."""
-        return f"{self.parameter}={1 if paging == 'nested' else 0}"
+        value = self.parameters.get(self.parameter)
+        if value is None:
+            return None
+        return "nested" if value in _ON else "shadow"
 
     @property
     def described(self) -> str:
@@ -58,11 +55,16 @@ class Module:
         return f"{self.name} with {self.parameter}={self.parameters.get(self.parameter)}"
 
 
-def _paging(name: str, parameters: Mapping[str, str]) -> Paging | None:
-    value = parameters.get(PARAMETERS[name])
-    if value is None:
-        return None
-    return "nested" if value in _ON else "shadow"
+@dataclass(frozen=True)
+class Module(Parameters):
+    """The module as it is loaded. `users` counts what keeps it from being unloaded; none where the kernel
+    cannot unload it."""
+
+    users: int | None
+
+    def option(self, paging: Paging) -> str:
+        """Returns the module's option that gives guests this kind of page tables."""
+        return f"{self.parameter}={1 if paging == 'nested' else 0}"
 
 
 def find(host: Host) -> Module | None:
@@ -145,20 +147,14 @@ class Device:
 
 
 @dataclass(frozen=True)
-class State:
+class State(Parameters):
     """All that loading the module anew may change, to be put back."""
 
-    name: str
-    parameters: dict[str, str]
     device: Device | None
 
     @classmethod
     def of(cls, host: Host, module: Module) -> State:
         return cls(module.name, dict(module.parameters), Device.of(host.at(DEVICE)))
-
-    @property
-    def paging(self) -> Paging | None:
-        return _paging(self.name, self.parameters)
 
 
 def switch(host: Host, module: Module, paging: Paging) -> None:

@@ -58,19 +58,13 @@ class Needs:
         )
 
 
-def met(host: Host, needs: Needs) -> bool:
-    """Whether the host has these page tables and huge pages without a change."""
-    module, pages = kvm.find(host), find_huge_pages(host)
-    paging = needs.paging is None or (module is not None and module.paging == needs.paging)
-    return paging and (
-        not needs.huge_pages or (pages is not None and pages.free >= needs.huge_pages)
-    )
-
-
-def check(host: Host, needs: Needs, allow: Permissions) -> None:
+def check(host: Host, needs: Needs, allow: Permissions) -> bool:
     """Whether the host has what a bench needs, or may be made to have it; changes nothing.
 
     What another run has made it have at the moment, it has for that one alone.
+
+    Returns:
+        Whether it has these page tables and huge pages without a change.
 
     Raises:
         MachineError: it has not, and what to do about it.
@@ -79,13 +73,12 @@ def check(host: Host, needs: Needs, allow: Permissions) -> None:
         check_vhost(host)
     if (needs.paging is not None or needs.huge_pages) and is_held(host):
         raise held_by_another()
-    if needs.paging is not None:
-        _check_paging(host, needs.paging, allow)
-    if needs.huge_pages:
-        _check_huge_pages(host, needs.huge_pages, allow)
+    has_paging = needs.paging is None or _has_paging(host, needs.paging, allow)
+    has_pages = not needs.huge_pages or _has_huge_pages(host, needs.huge_pages, allow)
+    return has_paging and has_pages
 
 
-def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
+def _has_paging(host: Host, paging: plan.Paging, allow: Permissions) -> bool:
     module = kvm.find(host)
     if module is None:
         raise MachineError(
@@ -94,7 +87,7 @@ def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
             "which brings a KVM host of its own.",
         )
     if module.paging == paging:
-        return
+        return True
     if module.paging is None:
         raise MachineError(
             f"sut.paging asks for {paging} page tables, but {module.name} does not report which it "
@@ -110,9 +103,10 @@ def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
         )
     require_root("--allow-module-reload")
     kvm.check_free(host, module)
+    return False
 
 
-def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
+def _has_huge_pages(host: Host, count: int, allow: Permissions) -> bool:
     found = find_huge_pages(host)
     size = human_size(count * HUGE_PAGE)
     if found is None:
@@ -122,7 +116,7 @@ def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
             'Take sut.pages = "4K" or "thp".',
         )
     if found.free >= count:
-        return
+        return True
     missing = count - found.free
     if not allow.huge_pages:
         raise MachineError(
@@ -139,6 +133,7 @@ def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
             f"aside: {human_size(available)} of memory are available.",
             "Give the guests less with sut.memory, or end what takes the memory.",
         )
+    return False
 
 
 def require_root(option: str) -> None:

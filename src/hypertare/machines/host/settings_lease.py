@@ -17,7 +17,7 @@ from hypertare.base.host_files import Host
 from hypertare.machines.host import journal
 from hypertare.machines.host.host_settings import PUT_BACK, HostSettings
 from hypertare.machines.host.keeper import PATIENCE_S, Answer
-from hypertare.machines.host.needs import Needs, Permissions, check, met
+from hypertare.machines.host.needs import Needs, Permissions, check
 
 _ANSWER_LIMIT_S = 90.0
 """Unloading, loading, and both again where that fails; memory may have to be moved for huge pages."""
@@ -49,8 +49,7 @@ class SettingsLease:
         """
         host = Host(root=self.root)
         if self._keeper is None:
-            check(host, needs, self.allow)
-            if met(host, needs):
+            if check(host, needs, self.allow):
                 return
             self._begin()
         assert self._keeper is not None and self._keeper.stdin is not None

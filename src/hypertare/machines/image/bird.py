@@ -55,14 +55,14 @@ ON_EMULATED = Start(IN_GUEST, IN_GUEST, Path("/") / _PLACE)
 """On an emulated machine, whose root has either archive."""
 
 
-def build(progress: Progress = lambda _: None, *, cache: Cache | None = None) -> Bird:
+def build(progress: Progress = lambda _: None) -> Bird:
     """The daemon, from the cache or made now.
 
     Raises:
         MachineError: the package cannot be had, or lacks what it should have.
         DamagedError: a file is not what was put there.
     """
-    store = cache or Cache()
+    store = Cache()
     packages = fetched_all(_PACKAGES, store)
     entry = store.find("images", _key(packages)) if packages else None
     if entry is None:

@@ -261,18 +261,22 @@ def _contents(
     source: KernelSource, wanted: Profile, init: bytes, own: Sequence[Built]
 ) -> tuple[list[cpio.Member], list[str]]:
     _refuse_dynamic(init)
-    tree = source.modules()
+    tree = source.modules
     # A kernel that comes without modules is taken at its word: all is built in.
     names = [*wanted.required, *(name for name in wanted.wanted if not tree or tree.has(name))]
     modules = {name: tree.load_order(name) if tree else [] for name in names}
     files = {name for order in modules.values() for name in order}
     modules |= {built.name: [built.name] for built in own if built.reason is None}
+    # The index has a line a module: its name, then its files in load order; none when it is built in.
+    lines = (
+        " ".join([name, *(f"{m}.ko" for m in order)]) + "\n" for name, order in modules.items()
+    )
     members = [
         cpio.file("init", init, executable=True),
         # The kernel opens it for init's output before anything is mounted.
         cpio.device("dev/console", 5, 1),
         *(cpio.directory(name) for name in wanted.directories),
-        cpio.file(f"{_MODULES}/index", _index(modules)),
+        cpio.file(f"{_MODULES}/index", "".join(lines).encode()),
     ]
     if tree:
         own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
@@ -285,12 +289,6 @@ def _contents(
             why = f"{built.reason}\n".encode()
             members.append(cpio.file(f"{_MODULES}/{built.name}.missing", why))
     return members, sorted(modules)
-
-
-def _index(modules: dict[str, list[str]]) -> bytes:
-    """A line a module: its name, then its files in load order; none when it is built in."""
-    lines = (" ".join([name, *(f"{m}.ko" for m in order)]) for name, order in modules.items())
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _agent(path: Path) -> bytes:

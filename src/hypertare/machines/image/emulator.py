@@ -144,7 +144,8 @@ def find(cache: Cache) -> Emulator | None:
     Raises:
         MachineError: it cannot be built here, or could not when that was tried.
     """
-    return _sound(cache, recipe().key)
+    entry = cache.sound("emulators", recipe().key)
+    return _usable(entry) if entry else None
 
 
 def build(
@@ -165,7 +166,8 @@ def build(
     entry = store.find("emulators", how.key)
     if again and entry and "reason" in entry.facts:
         store.drop(entry)
-    return _sound(store, how.key) or _make(how, store, progress, sources)
+    found = store.sound("emulators", how.key) or _make(how, store, progress, sources)
+    return _usable(found)
 
 
 def recipe() -> Recipe:
@@ -209,16 +211,6 @@ def _here(program: str) -> str:
     return shutil.which(program, path=_PATH) or program
 
 
-def _sound(cache: Cache, key: str) -> Emulator | None:
-    """Returns the emulator from the cache; None if it was not built. Removes a damaged one.
-
-    Raises:
-        MachineError: it could not be built.
-    """
-    entry = cache.sound("emulators", key)
-    return _usable(entry) if entry else None
-
-
 def _usable(entry: Entry) -> Emulator:
     """The emulator of an entry.
 
@@ -238,7 +230,7 @@ class _DoesNotBuildError(Exception):
     """The last lines of its log."""
 
 
-def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> Emulator:
+def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> Entry:
     packages = fetch_all(
         _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
     )
@@ -259,7 +251,7 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
         return {"compiler": how.compiler}
 
     what = f"emulator of virtual time, {QEMU.name}"
-    return _usable(cache.make("emulators", how.key, what, fill, progress))
+    return cache.make("emulators", how.key, what, fill, progress)
 
 
 class _Building:

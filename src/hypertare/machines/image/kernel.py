@@ -39,7 +39,7 @@ class KernelSource:
     name: str
     digest: str
     boot: Callable[[], bytes]
-    modules: Callable[[], ModuleTree | None]
+    modules: ModuleTree | None
     modules_digest: str
     package: Entry | None = None
     headers: Path | None = None
@@ -54,7 +54,21 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
     if _package_name(asked):
         entry = fetched(asked, cache)
         return _from_package(entry) if entry else None
-    return _from_host() if asked == "host" else _from_path(Path(asked))
+    if asked != "host":
+        if Path(asked).is_file():
+            return _from_files(Path(asked), None)
+        raise InputError(
+            f"There is no kernel {Path(asked)}.",
+            "Give `debian`, `debian:PACKAGE`, `host`, or the path of a vmlinuz or vmlinux.",
+        )
+    release = os.uname().release
+    boot = Path("/boot") / f"vmlinuz-{release}"
+    if not boot.is_file():
+        raise MachineError(
+            f"This host's own kernel is not on its disk: no {boot}.",
+            "Use the distribution's kernel: `--kernel debian`.",
+        )
+    return _from_files(boot, Path("/lib/modules") / release)
 
 
 def source_of(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
@@ -144,37 +158,14 @@ def _from_package(entry: Entry) -> KernelSource:
     has_usr = any(name.startswith(f"{in_usr}/") for name in entry.digests)
     inside = in_usr if has_usr else f"lib/modules/{release}"
 
-    def modules() -> ModuleTree:
-        return ModuleTree(entry.path / inside, lambda name: entry.read(f"{inside}/{name}"))
-
     return KernelSource(
         name=f"{release} ({entry.facts['name']} {entry.facts['version']})",
         digest=entry.digests[boot],
         boot=lambda: entry.read(boot),
-        modules=modules,
+        modules=ModuleTree(entry.path / inside, lambda name: entry.read(f"{inside}/{name}")),
         modules_digest=entry.key,
         package=entry,
     )
-
-
-def _from_host() -> KernelSource:
-    release = os.uname().release
-    boot = Path("/boot") / f"vmlinuz-{release}"
-    if not boot.is_file():
-        raise MachineError(
-            f"This host's own kernel is not on its disk: no {boot}.",
-            "Use the distribution's kernel: `--kernel debian`.",
-        )
-    return _from_files(boot, Path("/lib/modules") / release)
-
-
-def _from_path(path: Path) -> KernelSource:
-    if not path.is_file():
-        raise InputError(
-            f"There is no kernel {path}.",
-            "Give `debian`, `debian:PACKAGE`, `host`, or the path of a vmlinuz or vmlinux.",
-        )
-    return _from_files(path, None)
 
 
 def _from_files(boot: Path, modules: Path | None) -> KernelSource:
@@ -187,14 +178,11 @@ def _from_files(boot: Path, modules: Path | None) -> KernelSource:
         ) from error
     root = modules or _modules_beside(boot, release_of(data))
 
-    def tree() -> ModuleTree | None:
-        return ModuleTree(root, lambda name: (root / name).read_bytes()) if root else None
-
     return KernelSource(
         name=f"{release_of(data) or 'unknown'} ({boot})",
         digest=hashlib.sha256(data).hexdigest(),
         boot=lambda: data,
-        modules=tree,
+        modules=ModuleTree(root, lambda name: (root / name).read_bytes()) if root else None,
         modules_digest=_tree_digest(root) if root else "none",
         headers=root / "build" if root and (root / "build").is_dir() else None,
     )

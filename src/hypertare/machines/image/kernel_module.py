@@ -113,7 +113,14 @@ def _build(name: str, source: KernelSource, cache: Cache, place: Path, progress:
                 "Use the distribution's kernel (`--kernel debian`), or install its headers."
             )
         progress(f"building the kernel module {name}")
-        return _compile(name, headers, compiler, work)
+        module = work / "module"
+        module.mkdir(parents=True)
+        for path in sources(name):
+            shutil.copy(path, module / path.name)
+        _run(["make", "-C", str(headers), f"M={module}", f"CC={compiler}", "modules"], name)
+        # Debugging sections name the directory of the build: without them its bytes are the same anywhere.
+        _run(["strip", "--strip-debug", str(module / _file(name))], name)
+        return (module / _file(name)).read_bytes()
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -193,17 +200,6 @@ def _compiler(major: str | None) -> str:
         f"this host has no gcc{'-' + major if major else ''}, which built the kernel. "
         f"Install it; {_AGAIN}"
     )
-
-
-def _compile(name: str, headers: Path, compiler: str, work: Path) -> bytes:
-    place = work / "module"
-    place.mkdir(parents=True)
-    for path in sources(name):
-        shutil.copy(path, place / path.name)
-    _run(["make", "-C", str(headers), f"M={place}", f"CC={compiler}", "modules"], name)
-    # Debugging sections name the directory of the build: without them its bytes are the same anywhere.
-    _run(["strip", "--strip-debug", str(place / _file(name))], name)
-    return (place / _file(name)).read_bytes()
 
 
 def _run(argv: list[str], name: str) -> None:

@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -27,10 +28,28 @@ class ModuleTree:
     """
 
     def __init__(self, root: Path, read: Callable[[str], bytes]) -> None:
+        self._root = root
         self._read = read
-        self._files = _module_files(root)
-        self._builtin = _builtin_names(root)
         self._content: dict[str, bytes] = {}
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """By module, where its file is."""
+        return {
+            _plain(stem): str((Path(place) / name).relative_to(self._root))
+            for place, _, names in os.walk(self._root)
+            for name in names
+            if (stem := _stem(name))
+        }
+
+    @cached_property
+    def _builtin(self) -> frozenset[str]:
+        try:
+            lines = (self._root / "modules.builtin").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return frozenset()
+        stems = (_stem(PurePosixPath(line.strip()).name) for line in lines)
+        return frozenset(_plain(stem) for stem in stems if stem)
 
     def has(self, name: str) -> bool:
         """Whether the kernel offers this, as a module or built in."""
@@ -69,25 +88,6 @@ class ModuleTree:
         for needed in [*(n for n in soft if n in self._files), *hard]:
             self._visit(needed, order, [*above, name])
         order.append(name)
-
-
-def _module_files(root: Path) -> dict[str, str]:
-    files: dict[str, str] = {}
-    for place, _, names in os.walk(root):
-        for name in names:
-            stem = _stem(name)
-            if stem:
-                files[_plain(stem)] = str((Path(place) / name).relative_to(root))
-    return files
-
-
-def _builtin_names(root: Path) -> frozenset[str]:
-    try:
-        lines = (root / "modules.builtin").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return frozenset()
-    stems = (_stem(PurePosixPath(line.strip()).name) for line in lines)
-    return frozenset(_plain(stem) for stem in stems if stem)
 
 
 def _stem(name: str) -> str | None:

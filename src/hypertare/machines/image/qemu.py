@@ -6,7 +6,6 @@ initramfs lie in the machine's own, where QEMU finds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypertare.base.arch import ARCH
@@ -47,7 +46,7 @@ class Qemu:
             MachineError: it cannot be had.
         """
         packages = fetch_all(_PACKAGES, cache, progress, refresh)
-        return cls((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, _nothing_more)))
+        return cls((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, lambda _: False)))
 
     @property
     def digest(self) -> list[str]:
@@ -65,17 +64,12 @@ class Qemu:
             MachineError: a package lacks one.
             DamagedError: a file is not what was put there.
         """
-        programs = Userland(self.packages).members(_PROGRAMS)
-        return [*programs, cpio.directory(_FIRMWARE_DIRECTORY), *self._firmware()]
-
-    def _firmware(self) -> Iterator[cpio.Member]:
+        found = Userland(self.packages).members(_PROGRAMS)
+        found.append(cpio.directory(_FIRMWARE_DIRECTORY))
         for path in _FIRMWARE:
-            name = path.rpartition("/")[2]
-            holders = [entry for entry in self.packages if path in entry.digests]
-            if not holders:
+            holder = next((entry for entry in self.packages if path in entry.digests), None)
+            if holder is None:
                 raise MachineError(f"None of the packages of {self.name} has {path}.")
-            yield cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holders[0].read(path))
-
-
-def _nothing_more(_: str) -> bool:
-    return False
+            name = path.rpartition("/")[2]
+            found.append(cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holder.read(path)))
+        return found

@@ -78,7 +78,12 @@ def _releases(changes: Path) -> Sequence[bytes]:
     """Their texts. No list vouches for the file: nothing of it is written down before its hash is known."""
     try:
         with tarfile.open(changes, "r:xz") as opened:
-            texts = [_text(opened, f"{_FOLDER}/{name}") for name in RELEASE_FILES]
+            texts = []
+            for name in RELEASE_FILES:
+                file = opened.extractfile(f"{_FOLDER}/{name}")
+                if file is None:
+                    raise KeyError(f"{_FOLDER}/{name} is no file")
+                texts.append(file.read(_MOST))
     except (OSError, EOFError, KeyError, lzma.LZMAError, tarfile.TarError) as error:
         raise MachineError(f"{changes.name} lacks {RELEASES}: {error}.", _DO) from error
     digest = hashlib.sha256(b"".join(texts)).hexdigest()
@@ -88,10 +93,3 @@ def _releases(changes: Path) -> Sequence[bytes]:
             _DO,
         )
     return texts
-
-
-def _text(opened: tarfile.TarFile, name: str) -> bytes:
-    file = opened.extractfile(name)
-    if file is None:
-        raise KeyError(f"{name} is no file")
-    return file.read(_MOST)
