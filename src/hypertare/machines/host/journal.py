@@ -137,7 +137,7 @@ def held(host: Host) -> Iterator[None]:
     """
     folder = host.at(FOLDER)
     try:
-        lock = _patiently_locked(folder)
+        lock = _locked(folder)
     except BlockingIOError:
         raise held_by_another() from None
     except OSError as error:
@@ -162,31 +162,21 @@ def held_by_another() -> MachineError:
     )
 
 
-def _patiently_locked(folder: Path) -> int:
-    deadline = time.monotonic() + _GLANCES_S
-    while True:
-        try:
-            return _locked(folder)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(_GLANCE_S)
-
-
 def _locked(folder: Path) -> int:
     """The folder, made where it is not there, open and locked."""
-    folder.mkdir(mode=0o755, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    deadline = time.monotonic() + _GLANCES_S
+    while True:
+        folder.mkdir(mode=0o755, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         # Whoever had it may have removed the folder in between.
-        if os.path.samestat(os.fstat(lock), folder.stat()):
-            return lock
-    except BaseException:
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), folder.stat()):
+                return lock
         os.close(lock)
-        raise
-    os.close(lock)
-    raise BlockingIOError
+        if time.monotonic() > deadline:
+            raise BlockingIOError
+        time.sleep(_GLANCE_S)
 
 
 def _path(host: Host) -> Path:
