@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypertare.base.host_files import CpuUse, Host
+from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Said
 
 _CPU = "/sys/devices/system/cpu"
@@ -80,9 +80,11 @@ def load(host: Host) -> Said:
         return _UNREADABLE
     if use.busy <= _BUSY_LIMIT:
         return Said("ok", f"the CPUs are {1 - use.busy:.0%} idle")
+    named = ", ".join(f"{name} {share:.0%}" for name, share in use.processes if share >= 0.01)
+    busiest = f" (of one CPU: {named})" if named else ""
     return Said(
         "warn",
-        f"other work takes {use.busy:.0%} of all CPU time{_busiest(use)}",
+        f"other work takes {use.busy:.0%} of all CPU time{busiest}",
         "stop it or wait for its end; see it with: top -b -n 1 | head -20",
     )
 
@@ -131,8 +133,3 @@ def time_sync(host: Host) -> Said:
         "but runs of several machines cannot be ordered by date",
         "as root: apt-get install chrony",
     )
-
-
-def _busiest(use: CpuUse) -> str:
-    named = ", ".join(f"{name} {share:.0%}" for name, share in use.processes if share >= 0.01)
-    return f" (of one CPU: {named})" if named else ""

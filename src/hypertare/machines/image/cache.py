@@ -97,21 +97,13 @@ class Entry:
         """Whether it is what is in its place, and not one that was made after it."""
         return self._hold is None or self._hold.is_of(self.path)
 
-    def file(self, name: str) -> Path:
-        """The path of a file of this entry, after checking its content.
-
-        Raises:
-            DamagedError: the file is missing or changed.
-        """
-        path = self.path / name
+    def is_sound(self, name: str) -> bool:
+        """Whether a file of this entry is what was put there."""
         try:
-            with path.open("rb") as opened:
-                found = hashlib.file_digest(opened, "sha256").hexdigest()
-        except OSError as error:
-            raise DamagedError(self, name) from error
-        if found != self.digests.get(name):
-            raise DamagedError(self, name)
-        return path
+            with (self.path / name).open("rb") as opened:
+                return hashlib.file_digest(opened, "sha256").hexdigest() == self.digests.get(name)
+        except OSError:
+            return False
 
     def read(self, name: str) -> bytes:
         """A file's checked content.
@@ -217,11 +209,10 @@ class Cache:
     def sound(self, kind: Kind, key: str) -> Entry | None:
         """The entry, with all its files checked; a damaged one is taken away."""
         entry = self.find(kind, key)
-        try:
-            return entry if entry and all(entry.file(name) for name in entry.digests) else None
-        except DamagedError as damage:
-            self.drop(damage.entry)
+        if entry and not all(entry.is_sound(name) for name in entry.digests):
+            self.drop(entry)
             return None
+        return entry
 
     def make(
         self,
