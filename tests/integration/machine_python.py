@@ -30,7 +30,7 @@ print(json.dumps(found))
 def archive(script: Path, scratch: Path) -> bytes:
     """For behind an initramfs; `scratch` is a directory to compile in."""
     python = Path(os.path.realpath(sys.executable))
-    libraries = own.read(python, "").libraries
+    libraries = own.read_own(python, "").libraries
     members = [
         cpio.file(f"{_ROOT}/loader", Path(_LOADER).read_bytes(), executable=True),
         cpio.file(f"{_ROOT}/python", python.read_bytes(), executable=True),

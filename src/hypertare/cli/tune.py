@@ -288,7 +288,7 @@ def _of_command(
 ) -> StudyFile:
     """The study that tunes a guest for a command."""
     from hypertare.base.host_files import Host
-    from hypertare.machines.host import vhost
+    from hypertare.machines.host.vhost import can_use_vhost
     from hypertare.platforms.registry import BASELINE
     from hypertare.tune.of_command import knobs_of_command
 
@@ -307,7 +307,7 @@ def _of_command(
         peer=peer,
     )
     offered = knobs_of_command(
-        has_peer=peer is not None, has_vhost=vhost.can_be_used(Host()), huge_pages=huge_pages
+        has_peer=peer is not None, has_vhost=can_use_vhost(Host()), huge_pages=huge_pages
     )
     file.raw["tune"] = {**_OF_COMMAND, "knobs": offered}
     return file

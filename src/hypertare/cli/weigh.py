@@ -376,10 +376,10 @@ def _datapaths(text: str | None) -> list[str]:
 
     from hypertare.base.errors import MachineError
     from hypertare.base.host_files import Host
-    from hypertare.machines.host import vhost
+    from hypertare.machines.host.vhost import check_vhost
 
     try:
-        vhost.check(Host())
+        check_vhost(Host())
     except MachineError as lacking:
         others = [word for word in words if word != "vhost"]
         do = f" {lacking.do}" if lacking.do else ""

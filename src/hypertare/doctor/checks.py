@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypertare.base.host_files import Host
 from hypertare.doctor import guests, isolation, measuring, memory, own, quiet, xen
-from hypertare.doctor.finding import Finding
+from hypertare.doctor.finding import Finding, Said
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Check:
     """`quick` ones read a few files: they are repeated with every run. `disturbs`: a warning means
     that numbers move."""
 
-    examine: Callable[[Host], Finding]
+    examine: Callable[[Host], Said]
     quick: bool = False
     disturbs: bool = False
 
@@ -61,7 +61,7 @@ CHECKS = (
 
 def examine(host: Host, checks: tuple[Check, ...] = CHECKS) -> list[Finding]:
     """Every check's finding, in order."""
-    return [check.examine(host) for check in checks]
+    return [Finding(check.name, *check.examine(host)) for check in checks]
 
 
 def disturbances(findings: list[Finding]) -> list[Finding]:
@@ -76,11 +76,8 @@ def verdict(findings: list[Finding]) -> str:
     missing = [finding.name for finding in findings if finding.status == "bad"]
     if missing:
         return f"This machine is not ready; missing: {', '.join(missing)}."
-    what = f"This machine can weigh native, container and guest ({_guests(by_name['kvm'])})"
+    guests = {"ok": "KVM", "warn": "emulated, tcg"}.get(by_name["kvm"].status, "KVM not tried yet")
+    what = f"This machine can weigh native, container and guest ({guests})"
     what += ", without networks" if by_name["tap"].status == "warn" else ""
     disturbing = ", ".join(finding.name for finding in disturbances(findings))
     return f"{what}; numbers are disturbed by: {disturbing}." if disturbing else f"{what}."
-
-
-def _guests(kvm: Finding) -> str:
-    return {"ok": "KVM", "warn": "emulated, tcg"}.get(kvm.status, "KVM not tried yet")

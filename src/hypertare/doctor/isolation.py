@@ -5,78 +5,73 @@ from __future__ import annotations
 import os
 
 from hypertare.base.host_files import Host
-from hypertare.doctor.finding import Finding
+from hypertare.doctor.finding import Said
 
 _CGROUP = "/sys/fs/cgroup"
 
 
-def user_namespaces(host: Host) -> Finding:
+def user_namespaces(host: Host) -> Said:
     """The bench lives in namespaces of its own."""
     tried = host.attempt("nothing", inside=True)
     if tried.ok:
-        return Finding("user_namespaces", "ok", "a bench can have namespaces of its own")
-    return Finding("user_namespaces", "bad", f"no namespaces: {tried.said}", _allow(host))
+        return Said("ok", "a bench can have namespaces of its own")
+    return Said("bad", f"no namespaces: {tried.said}", _allow(host))
 
 
-def tap(host: Host) -> Finding:
+def tap(host: Host) -> Said:
     """A guest's NIC ends in a TAP device."""
     tried = host.attempt("tap", inside=True)
     if tried.ok:
-        return Finding("tap", "ok", "a TAP device can be made inside a bench")
+        return Said("ok", "a TAP device can be made inside a bench")
     if not host.at("/dev/net/tun").exists():
         do = "as root: modprobe tun; in a container: run it with --device /dev/net/tun"
     else:
         do = "as root: chmod 0666 /dev/net/tun (until the next boot), or run as root"
-    return Finding("tap", "warn", f"no network for guests: a TAP fails: {tried.said}", do)
+    return Said("warn", f"no network for guests: a TAP fails: {tried.said}", do)
 
 
-def overlay(host: Host) -> Finding:
+def overlay(host: Host) -> Said:
     """Writes of a container go to memory."""
     tried = host.attempt("overlay", inside=True)
     if tried.ok:
-        return Finding("overlay", "ok", "this host's files can be shown with writes in memory")
-    return Finding(
-        "overlay",
+        return Said("ok", "this host's files can be shown with writes in memory")
+    return Said(
         "warn",
         f"no overlay in a user namespace: {tried.said}",
         "as root: modprobe overlay; the kernel must be 5.11 or newer (uname -r)",
     )
 
 
-def cgroup(host: Host) -> Finding:
+def cgroup(host: Host) -> Said:
     """Limits a container's memory and counts its CPU time."""
-    own = _own_v2(host)
+    lines = (host.read("/proc/self/cgroup") or "").splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::")), None)
     if host.at(f"{_CGROUP}/cgroup.controllers").exists():
         if own is not None and os.access(host.at(f"{_CGROUP}/{own.lstrip('/')}"), os.W_OK):
-            return Finding("cgroup", "ok", "cgroup v2, and its own group may be written")
+            return Said("ok", "cgroup v2, and its own group may be written")
         do = "start it as: systemd-run --user --scope -p Delegate=yes hypertare ..."
-        return Finding("cgroup", "warn", "cgroup v2, but its own group may not be written", do)
+        return Said("warn", "cgroup v2, but its own group may not be written", do)
     v1 = [name for name in ("cpuacct", "memory") if host.at(f"{_CGROUP}/{name}").is_dir()]
     if v1 and all(os.access(host.at(f"{_CGROUP}/{name}"), os.W_OK) for name in v1):
-        return Finding("cgroup", "ok", f"cgroup v1 ({', '.join(v1)}), which may be written")
+        return Said("ok", f"cgroup v1 ({', '.join(v1)}), which may be written")
     if v1:
-        return Finding("cgroup", "warn", "cgroup v1, which may not be written", "run as root")
-    return Finding(
-        "cgroup",
+        return Said("warn", "cgroup v1, which may not be written", "run as root")
+    return Said(
         "warn",
         "no cgroups: a container has no memory limit, and CPU time is counted by process",
         f"as root: mount -t cgroup2 none {_CGROUP}",
     )
 
 
-def _own_v2(host: Host) -> str | None:
-    lines = (host.read("/proc/self/cgroup") or "").splitlines()
-    return next((line[3:] for line in lines if line.startswith("0::")), None)
-
-
 def _allow(host: Host) -> str:
     """What forbids user namespaces differs by distribution."""
-    if host.read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-        return "as root: sysctl kernel.unprivileged_userns_clone=1"
-    if host.read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    if host.read("/proc/sys/user/max_user_namespaces") == "0":
-        return "as root: sysctl user.max_user_namespaces=10000"
+    for setting, forbids, allows in (
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("user.max_user_namespaces", "0", "10000"),
+    ):
+        if host.read(f"/proc/sys/{setting.replace('.', '/')}") == forbids:
+            return f"as root: sysctl {setting}={allows}"
     return (
         "run as root; in a container: run it with --privileged; if unshare is missing, as root: "
         "apt-get install util-linux"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypertare.base.errors import HypertareError
 from hypertare.base.host_files import Host
 from hypertare.base.paths import agent_binary
-from hypertare.doctor.finding import Finding
+from hypertare.doctor.finding import Said
 from hypertare.machines.accelerator import best_accelerator, without_boot
 from hypertare.machines.host import journal
 from hypertare.machines.host.host_settings import PUT_BACK
@@ -20,32 +20,30 @@ _ROOM = 1 << 30
 _BUILD = "hypertare image build"
 
 
-def agent(host: Host) -> Finding:
+def agent(host: Host) -> Said:
     """The agent does all work on the bench."""
     try:
         binary = agent_binary()
     except HypertareError as error:
-        return Finding("agent", "bad", error.what, error.do)
+        return Said("bad", error.what, error.do)
     ran = host.run((str(binary), "--version"), 10.0)
     if ran.ok:
-        return Finding("agent", "ok", f"{ran.out.strip()} ({binary})")
-    return Finding("agent", "bad", f"{binary} does not run: {ran.said}", "cargo build --release")
+        return Said("ok", f"{ran.out.strip()} ({binary})")
+    return Said("bad", f"{binary} does not run: {ran.said}", "cargo build --release")
 
 
-def image(host: Host) -> Finding:
+def image(host: Host) -> Said:
     """A kernel and an initramfs for guests."""
     try:
         found = cached_image(host)
     except HypertareError as error:
-        return Finding("image", "bad", error.what, error.do)
+        return Said("bad", error.what, error.do)
     if found:
-        return Finding("image", "ok", f"kernel {found.kernel_name} and its initramfs are cached")
-    return Finding(
-        "image", "info", "no guest image is cached yet: the first run fetches a kernel", _BUILD
-    )
+        return Said("ok", f"kernel {found.kernel_name} and its initramfs are cached")
+    return Said("info", "no guest image is cached yet: the first run fetches a kernel", _BUILD)
 
 
-def emulator(host: Host) -> Finding:
+def emulator(host: Host) -> Said:
     """What virtual time is made with."""
     from hypertare.machines.image.cache import Cache
     from hypertare.machines.image.emulator import AGAIN, find
@@ -57,58 +55,53 @@ def emulator(host: Host) -> Finding:
             f"{error.what.partition(chr(10))[0]} In virtual time a machine has one CPU, of the "
             "distribution's QEMU"
         )
-        return Finding("emulator", "warn", what, error.do)
+        return Said("warn", what, error.do)
     if found:
-        return Finding("emulator", "ok", "built: in virtual time a machine has up to 8 CPUs")
-    return Finding(
-        "emulator",
-        "info",
-        "not built yet: the first run in virtual time does it, in some four minutes",
-        AGAIN,
+        return Said("ok", "built: in virtual time a machine has up to 8 CPUs")
+    return Said(
+        "info", "not built yet: the first run in virtual time does it, in some four minutes", AGAIN
     )
 
 
-def disk(host: Host) -> Finding:
+def disk(host: Host) -> Said:
     """Room for kernels and runs."""
     free = host.free_bytes(host.cache)
     what = f"{free / 2**30:.1f} GiB are free for the cache in {host.cache}"
     if free >= _ROOM:
-        return Finding("disk", "ok", what)
+        return Said("ok", what)
     do = "hypertare image gc --all, or name another directory with HYPERTARE_CACHE"
-    return Finding("disk", "warn", f"{what}; a kernel's package needs 0.5 GiB", do)
+    return Said("warn", f"{what}; a kernel's package needs 0.5 GiB", do)
 
 
-def kvm(host: Host) -> Finding:
+def kvm(host: Host) -> Said:
     """Guests at full speed."""
     choice = without_boot(host)
     if choice is None:
         try:
             found, binary = cached_image(host), agent_binary()
         except HypertareError as error:
-            return Finding("kvm", "info", f"not tried: {error.what}", error.do)
+            return Said("info", f"not tried: {error.what}", error.do)
         if found is None:
-            return Finding("kvm", "info", "not tried: no guest image is cached yet", _BUILD)
+            return Said("info", "not tried: no guest image is cached yet", _BUILD)
         choice = best_accelerator(found, binary, host)
     if choice.accelerator == "kvm":
-        return Finding("kvm", "ok", choice.reason)
+        return Said("ok", choice.reason)
     what = f"{choice.reason}; guests are emulated (tcg), many times slower"
-    return Finding("kvm", "warn", what, choice.do)
+    return Said("warn", what, choice.do)
 
 
-def host_settings(host: Host) -> Finding:
+def host_settings(host: Host) -> Said:
     """Whether runs that were killed have left settings of this host changed."""
     try:
         left = left_behind(host)
     except HypertareError as error:
-        return Finding("host_settings", "warn", error.what, error.do)
+        return Said("warn", error.what, error.do)
     if left:
         what = f"a run that was killed has left this host changed: {'; '.join(left)}"
-        return Finding("host_settings", "warn", what, f"as root: {PUT_BACK}")
+        return Said("warn", what, f"as root: {PUT_BACK}")
     if journal.is_held(host):
-        return Finding(
-            "host_settings", "info", "a run has changed settings of this host, for its time"
-        )
-    return Finding("host_settings", "ok", "no run has left a setting of this host changed")
+        return Said("info", "a run has changed settings of this host, for its time")
+    return Said("ok", "no run has left a setting of this host changed")
 
 
 def cached_image(host: Host) -> Image | None:
@@ -120,4 +113,4 @@ def cached_image(host: Host) -> Image | None:
     from hypertare.machines.image.build import ready
     from hypertare.machines.image.cache import Cache
 
-    return ready(cache=Cache(host.cache))
+    return ready(Cache(host.cache))

@@ -2,57 +2,55 @@
 
 from __future__ import annotations
 
-from hypertare.base.host_files import CpuUse, Host
-from hypertare.doctor.finding import Finding
+from hypertare.base.host_files import Host
+from hypertare.doctor.finding import Said
 
 _CPU = "/sys/devices/system/cpu"
 _STEAL_LIMIT = 0.01
 _BUSY_LIMIT = 0.05
+_UNREADABLE = Said("info", "/proc or /sys does not show it", "mount them: mount -t proc proc /proc")
 _STEADY = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page")
 
 
-def governor(host: Host) -> Finding:
+def governor(host: Host) -> Said:
     """Whether the CPUs keep one speed."""
     found = sorted(set(host.read_all(f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor").values()))
     if not found:
-        return Finding("governor", "info", "this machine does not show its CPUs' speed control")
+        return Said("info", "this machine does not show its CPUs' speed control")
     if found == ["performance"]:
-        return Finding("governor", "ok", "every CPU runs under the performance governor")
-    return Finding(
-        "governor",
+        return Said("ok", "every CPU runs under the performance governor")
+    return Said(
         "warn",
         f"CPU speed follows the load (governor {', '.join(found)})",
         f"as root: echo performance | tee {_CPU}/cpu*/cpufreq/scaling_governor",
     )
 
 
-def turbo(host: Host) -> Finding:
+def turbo(host: Host) -> Said:
     """Whether a CPU runs faster while its neighbours idle."""
     for path, on in ((f"{_CPU}/intel_pstate/no_turbo", "0"), (f"{_CPU}/cpufreq/boost", "1")):
         value = host.read(path)
         if value is None:
             continue
         if value != on:
-            return Finding("turbo", "ok", "turbo is off: speed does not depend on idle neighbours")
+            return Said("ok", "turbo is off: speed does not depend on idle neighbours")
         off = "1" if on == "0" else "0"
-        return Finding(
-            "turbo",
+        return Said(
             "warn",
             "turbo is on: a CPU's speed depends on heat and on what the other CPUs do",
             f"as root: echo {off} > {path}",
         )
-    return Finding("turbo", "info", "this machine does not show whether its CPUs have a turbo")
+    return Said("info", "this machine does not show whether its CPUs have a turbo")
 
 
-def smt(host: Host) -> Finding:
+def smt(host: Host) -> Said:
     """Whether two CPUs share one core."""
     active = host.read(f"{_CPU}/smt/active")
     if active is None:
-        return Finding("smt", "info", "this machine does not show whether CPUs share cores")
+        return Said("info", "this machine does not show whether CPUs share cores")
     if active == "0":
-        return Finding("smt", "ok", "no two CPUs share a core, as far as this machine shows")
-    return Finding(
-        "smt",
+        return Said("ok", "no two CPUs share a core, as far as this machine shows")
+    return Said(
         "warn",
         "CPUs share cores (SMT): work on one slows its sibling",
         f"as root: echo off > {_CPU}/smt/control; or use CPUs of different cores only, "
@@ -60,15 +58,14 @@ def smt(host: Host) -> Finding:
     )
 
 
-def steal(host: Host) -> Finding:
+def steal(host: Host) -> Said:
     """Whether a hypervisor below takes CPU time away."""
     use = host.cpu_use
     if use is None:
-        return _unreadable("steal")
+        return _UNREADABLE
     if use.steal <= _STEAL_LIMIT:
-        return Finding("steal", "ok", f"steal time {use.steal:.1%} over one second")
-    return Finding(
-        "steal",
+        return Said("ok", f"steal time {use.steal:.1%} over one second")
+    return Said(
         "warn",
         f"a hypervisor below took {use.steal:.1%} of the CPU time in one second",
         "use a machine with CPUs of its own (a dedicated instance); meanwhile more trials: "
@@ -76,32 +73,32 @@ def steal(host: Host) -> Finding:
     )
 
 
-def load(host: Host) -> Finding:
+def load(host: Host) -> Said:
     """Whether other work runs."""
     use = host.cpu_use
     if use is None:
-        return _unreadable("load")
+        return _UNREADABLE
     if use.busy <= _BUSY_LIMIT:
-        return Finding("load", "ok", f"the CPUs are {1 - use.busy:.0%} idle")
-    return Finding(
-        "load",
+        return Said("ok", f"the CPUs are {1 - use.busy:.0%} idle")
+    named = ", ".join(f"{name} {share:.0%}" for name, share in use.processes if share >= 0.01)
+    busiest = f" (of one CPU: {named})" if named else ""
+    return Said(
         "warn",
-        f"other work takes {use.busy:.0%} of all CPU time{_busiest(use)}",
+        f"other work takes {use.busy:.0%} of all CPU time{busiest}",
         "stop it or wait for its end; see it with: top -b -n 1 | head -20",
     )
 
 
-def clocksource(host: Host) -> Finding:
+def clocksource(host: Host) -> Said:
     """Whether reading the clock is cheap."""
     place = "/sys/devices/system/clocksource/clocksource0"
     current = host.read(f"{place}/current_clocksource")
     if current is None:
-        return _unreadable("clocksource")
+        return _UNREADABLE
     if current in _STEADY:
-        return Finding("clocksource", "ok", f"the clock is {current}, read without a system call")
+        return Said("ok", f"the clock is {current}, read without a system call")
     has_tsc = "tsc" in (host.read(f"{place}/available_clocksource") or "").split()
-    return Finding(
-        "clocksource",
+    return Said(
         "warn",
         f"the clock is {current}: reading it takes a system call or a device access",
         f"as root: echo tsc > {place}/current_clocksource"
@@ -111,15 +108,12 @@ def clocksource(host: Host) -> Finding:
     )
 
 
-def cpu_isolation(host: Host) -> Finding:
+def cpu_isolation(host: Host) -> Said:
     """Whether CPUs are kept free of other work."""
     isolated = host.read(f"{_CPU}/isolated")
     if isolated:
-        return Finding(
-            "cpu_isolation", "ok", f"CPUs {isolated} are isolated: give them to the nodes"
-        )
-    return Finding(
-        "cpu_isolation",
+        return Said("ok", f"CPUs {isolated} are isolated: give them to the nodes")
+    return Said(
         "info",
         "no CPU is kept free of other work",
         "for the steadiest numbers boot with isolcpus=1-3 nohz_full=1-3 rcu_nocbs=1-3 "
@@ -127,27 +121,15 @@ def cpu_isolation(host: Host) -> Finding:
     )
 
 
-def time_sync(host: Host) -> Finding:
+def time_sync(host: Host) -> Said:
     """Whether the date is right; durations do not depend on it."""
     names = host.read_all("/proc/[0-9]*/comm").values()
     found = sorted(set(names) & {"chronyd", "ntpd", "systemd-timesyn", "ntpd-rs", "phc2sys"})
     if found:
-        return Finding("time_sync", "ok", f"the date is kept right by {', '.join(found)}")
-    return Finding(
-        "time_sync",
+        return Said("ok", f"the date is kept right by {', '.join(found)}")
+    return Said(
         "info",
         "nothing keeps the date right; durations are right all the same, "
         "but runs of several machines cannot be ordered by date",
         "as root: apt-get install chrony",
-    )
-
-
-def _busiest(use: CpuUse) -> str:
-    named = ", ".join(f"{name} {share:.0%}" for name, share in use.processes if share >= 0.01)
-    return f" (of one CPU: {named})" if named else ""
-
-
-def _unreadable(name: str) -> Finding:
-    return Finding(
-        name, "info", "/proc or /sys does not show it", "mount them: mount -t proc proc /proc"
     )

@@ -60,8 +60,7 @@ def best_accelerator(image: Image, agent: Path | None = None, host: Host | None 
         MachineError: there is no agent to boot it.
     """
     machine = host or Host()
-    choice = without_boot(machine)
-    if choice:
+    if choice := without_boot(machine):
         return choice
     key = _key(machine, image)
     choice = _remembered(machine, key)
@@ -74,19 +73,14 @@ def best_accelerator(image: Image, agent: Path | None = None, host: Host | None 
 def without_boot(host: Host) -> Choice | None:
     """The answer where it needs no boot: KVM is not there, or not for this user."""
     device = host.at("/dev/kvm")
-    if not device.exists():
-        return _without_device(host)
-    if not os.access(device, os.R_OK | os.W_OK):
+    if device.exists():
+        if os.access(device, os.R_OK | os.W_OK):
+            return None
         return Choice(
             "tcg",
             "/dev/kvm may not be opened by this user",
             "as root: adduser USER kvm, then log in again",
         )
-    return None
-
-
-def _without_device(host: Host) -> Choice:
-    """Returns why /dev/kvm is missing: no module is loaded, or the processor shows no support."""
     flags = cpu_flags(host)
     module = "kvm_amd" if "svm" in flags else "kvm_intel" if "vmx" in flags else None
     if module is not None:
@@ -119,15 +113,12 @@ def _boot(host: Host, image: Image, agent: Path) -> Choice:
     ran = host.run((str(agent), "guest", *files, *limit, *life), _BOOT_LIMIT_S + 5.0)
     if ran.ok:
         return Choice("kvm", "a guest booted with KVM")
+    why = ran.err.strip().partition("\n")[0].removeprefix(AGENT_PREFIX) or "no message"
     return Choice(
         "tcg",
-        f"/dev/kvm is there, but a guest does not boot with it: {_first_line(ran.err)}",
+        f"/dev/kvm is there, but a guest does not boot with it: {why}",
         "in a virtual machine: see `nested`; on bare metal: dmesg | grep -i kvm",
     )
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].removeprefix(AGENT_PREFIX) or "no message"
 
 
 def _key(host: Host, image: Image) -> str:

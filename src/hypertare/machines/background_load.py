@@ -76,7 +76,12 @@ class BackgroundLoad:
         blocks, self._blocks = self._blocks, []
         if elapsed < _LEAST_S:
             return
-        used = self._used(before)
+        ours, used = self._ours(), defaultdict[str, int](int)
+        for key, process in self._before.items():
+            # Those that have ended are not seen.
+            ticks = process.ticks - (before[key].ticks if key in before else 0)
+            if ticks > 0 and key[0] not in ours and not process.of_kernel:
+                used[process.name] += ticks
         busiest = sorted(used, key=lambda name: used[name], reverse=True)[:_MOST_NAMES]
         if busiest:
             self._notify(
@@ -86,16 +91,6 @@ class BackgroundLoad:
                     for name in busiest
                 ]
             )
-
-    def _used(self, before: dict[tuple[int, int], _Process]) -> dict[str, int]:
-        """Ticks by name, of processes that are still there."""
-        ours = self._ours()
-        used: dict[str, int] = defaultdict(int)
-        for key, process in self._before.items():
-            ticks = process.ticks - (before[key].ticks if key in before else 0)
-            if ticks > 0 and key[0] not in ours and not process.of_kernel:
-                used[process.name] += ticks
-        return used
 
     def _ours(self) -> set[int]:
         """This process, what belongs to it elsewhere, and all below these."""
@@ -110,11 +105,14 @@ class BackgroundLoad:
         return found
 
     def _look(self) -> None:
-        found = {}
-        for entry in _numbered(self._proc) if self._proc is not None else ():
+        found, names = {}, list[str]()
+        with contextlib.suppress(OSError):
+            # A Path for each would take longer than reading.
+            names = os.listdir(self._proc) if self._proc is not None else []  # noqa: PTH208
+        for name in [one for one in names if one.isdigit()][:_MOST_PROCESSES]:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                process, start = _parse(_stat(f"{self._proc}/{entry}/stat"))
-                found[int(entry), start] = process
+                process, start = _parse(_stat(f"{self._proc}/{name}/stat"))
+                found[int(name), start] = process
         self._before, self._at = found, self._clock()
 
 
@@ -124,14 +122,6 @@ class _Process:
     parent: int
     ticks: int
     of_kernel: bool
-
-
-def _numbered(proc: Path) -> list[str]:
-    try:
-        names = os.listdir(proc)  # noqa: PTH208 (a Path for each would take longer than reading)
-    except OSError:
-        return []
-    return [name for name in names if name.isdigit()][:_MOST_PROCESSES]
 
 
 def _stat(path: str) -> str:

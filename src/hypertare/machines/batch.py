@@ -29,7 +29,6 @@ from hypertare.protocol.records import (
     Console,
     Record,
     TaskResult,
-    Teardown,
     TrialBegin,
     TrialEnd,
 )
@@ -203,9 +202,7 @@ class Sorted:
 
     bench: tuple[Record, ...]
     trials: dict[int, tuple[Record, ...]]
-    rest: tuple[Record, ...]
     ready: BenchReady | None
-    complete: bool
 
 
 def sort(records: Sequence[Record]) -> Sorted:
@@ -213,26 +210,15 @@ def sort(records: Sequence[Record]) -> Sorted:
     bench: list[Record] = []
     trials: dict[int, tuple[Record, ...]] = {}
     current: list[Record] = bench
-    ready = None
     for record in records:
         if isinstance(record, TrialBegin):
             current = []
         current.append(record)
-        if isinstance(record, BenchReady):
-            ready = record
         if isinstance(record, TrialEnd):
             trials[record.trial] = tuple(current)
             current = []
-    rest = () if current is bench else tuple(current)
-    complete = bool(records) and isinstance(records[-1], Teardown)
-    return Sorted(tuple(bench), trials, rest, ready, complete)
-
-
-def renumbered(records: Sequence[Record], trial: int) -> Iterator[Record]:
-    """Records of a trial under the number that it has in the run."""
-    for record in records:
-        named = "trial" in type(record).model_fields
-        yield record.model_copy(update={"trial": trial}) if named else record
+    ready = next((one for one in records if isinstance(one, BenchReady)), None)
+    return Sorted(tuple(bench), trials, ready)
 
 
 @dataclass(frozen=True)
@@ -252,10 +238,15 @@ def records_of(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterat
     def trials() -> Iterator[TrialRecords]:
         for number, place in enumerate(batch.places):
             found = parts.trials.get(number, ())
-            records = list(renumbered(found, place.planned.id))
+            records = [
+                one.model_copy(update={"trial": place.planned.id})
+                if "trial" in type(one).model_fields
+                else one
+                for one in found
+            ]
             error = _error_of(found, output, parts.ready)
             if error and output.console:
-                records.append(console_record(output.console))
+                records.append(Console(node="host", lines=output.console))
             seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
             yield TrialRecords(place, tuple(records), error, seconds)
 
@@ -288,7 +279,3 @@ def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | Non
     if records:
         return getattr(records[-1], "error", None)
     return output.error or "the machine did not carry this trial out"
-
-
-def console_record(lines: Sequence[str]) -> Console:
-    return Console(node="host", lines=tuple(lines))

@@ -26,7 +26,7 @@ from hypertare.design.planner.machine_resources import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
 from hypertare.machines.executor import Boot, Booted, BootFiles, Executor, Threads
-from hypertare.machines.image.cache import Cache, DamagedError
+from hypertare.machines.image.cache import Cache
 from hypertare.machines.qemu_files import FIRMWARE, firmware, lines_of
 from hypertare.protocol.constants import CONSOLE_PREFIX, MAX_LINE
 from hypertare.protocol.parse import parse
@@ -133,7 +133,8 @@ class EmulatedMachine:
             if CLOCKS[batch.pc.clock].repeats:
                 parts = self.parts(batch)
                 fingerprint = _digest_of(parts)
-                known = self._known(fingerprint)
+                entry = self.cache.sound("virtual", fingerprint)
+                known = (entry.path / _RECORDS).read_bytes() if entry else None
             if known is not None and not self.fresh:
                 records, error = _parsed(known)
                 answer.set_result(Output(records, error, (), fingerprint, 0.0, reused=True))
@@ -161,26 +162,23 @@ class EmulatedMachine:
         booted: Future[Booted],
     ) -> None:
         with _or_error(answer):
-            answer.set_result(self._output(booted.result(), parts, known))
-
-    def _output(self, booted: Booted, parts: dict[str, str] | None, known: bytes | None) -> Output:
-        records, error = _parsed(booted.raw)
-        failure = booted.failure or error
-        if parts and error is None and booted.is_whole:
-            self._keep(parts, booted.raw, known)
-        elif failure is None and not booted.is_whole:
-            failure = f"the machine ended before its plan did{_last_words(booted.console)}"
-        fingerprint = _digest_of(parts) if parts else None
-        return Output(records, failure, booted.console, fingerprint, booted.seconds)
+            ended = booted.result()
+            records, error = _parsed(ended.raw)
+            failure = ended.failure or error
+            if parts and error is None and ended.is_whole:
+                self._keep(parts, ended.raw, known)
+            elif failure is None and not ended.is_whole:
+                failure = f"the machine ended before its plan did{_last_words(ended.console)}"
+            fingerprint = _digest_of(parts) if parts else None
+            answer.set_result(Output(records, failure, ended.console, fingerprint, ended.seconds))
 
     # --- what is known already
 
-    def fingerprint(self, batch: Batch) -> str:
-        """SHA-256 over all that decides the batch's records: one bit of it, and it is another one."""
-        return _digest_of(self.parts(batch))
-
     def parts(self, batch: Batch) -> dict[str, str]:
-        """What the fingerprint is made of, by name; all but the command line and the seed as SHA-256."""
+        """All that decides the batch's records, by name; all but the command line and the seed as SHA-256.
+
+        One bit of it, and the fingerprint, a SHA-256 over it, is another one.
+        """
         image = self.images[batch.pc.image]
         digest = self._digests.of
         under = {"hypervisor": digest(image.hypervisor)} if image.hypervisor else {}
@@ -196,16 +194,6 @@ class EmulatedMachine:
             "qemu": self._qemu_digest(self._emulator(batch.pc)),
             "command line": json.dumps(self._command_line(batch.pc)),
         }
-
-    def _known(self, fingerprint: str) -> bytes | None:
-        entry = self.cache.find("virtual", fingerprint)
-        if entry is None:
-            return None
-        try:
-            return entry.read(_RECORDS)
-        except DamagedError:
-            self.cache.drop(entry)
-            return None
 
     def _keep(self, parts: dict[str, str], raw: bytes, known: bytes | None) -> None:
         """Keeps records of a fingerprint that had none; such as it had must be the same.
@@ -326,19 +314,19 @@ def first_difference(
     known: bytes, found: bytes, when: tuple[str, str] = ("then", "now")
 ) -> str | None:
     """Names the first record that two runs of a batch do not share."""
+
+    def shown(line: bytes) -> str:
+        return line[:300].decode(errors="replace")
+
     before, after = known.splitlines(), found.splitlines()
     then, now = when
     for number, (one, other) in enumerate(zip(before, after, strict=False), start=1):
         if one != other:
-            return f"record {number}: {_shown(one)} {then}, {_shown(other)} {now}"
+            return f"record {number}: {shown(one)} {then}, {shown(other)} {now}"
     if len(before) != len(after):
         number = min(len(before), len(after)) + 1
         return f"record {number}: {len(before)} {then}, {len(after)} {now}"
     return None
-
-
-def _shown(line: bytes) -> str:
-    return line[:300].decode(errors="replace")
 
 
 def _parsed(raw: bytes) -> tuple[tuple[Record, ...], str | None]:

@@ -27,6 +27,8 @@ def machine_state(host: Host | None = None) -> MachineState:
     local = host or Host()
     cpuinfo = local.read("/proc/cpuinfo") or ""
     model = re.search(r"^model name\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
+    release = local.read("/etc/os-release") or local.read("/usr/lib/os-release") or ""
+    name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
     return MachineState(
         kind="local",
         hostname=local.read("/proc/sys/kernel/hostname") or "unknown",
@@ -35,7 +37,7 @@ def machine_state(host: Host | None = None) -> MachineState:
         memory=local.memory.get("MemTotal", 0),
         kernel=local.read("/proc/sys/kernel/osrelease") or "unknown",
         architecture=platform.machine(),
-        distribution=_distribution(local),
+        distribution=name[1] if name else "unknown",
     )
 
 
@@ -75,9 +77,3 @@ def _xen(host: Host) -> str | None:
         return xen.find(host).described if xen.is_driver_domain(host) else None
     except MachineError:
         return None
-
-
-def _distribution(host: Host) -> str:
-    text = host.read("/etc/os-release") or host.read("/usr/lib/os-release") or ""
-    found = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
-    return found[1] if found else "unknown"

@@ -134,36 +134,21 @@ class Processes:
             MachineError: QEMU cannot be started.
         """
         began = time.monotonic()
-        with _memory("plan") as plan, _memory("records") as records, _memory("console") as printed:
+        with (
+            _memory("plan") as plan,
+            _memory("records") as records,
+            _memory("console") as printed,
+            _memory("errors") as errors,
+        ):
             plan.write(cpio.archive([cpio.file(PLAN_FILE.lstrip("/"), boot.steps)]))
             plan.flush()
-            failure = self._qemu(boot, (plan, records, printed), is_wanted)
+            process = self._start(boot, (plan, records, printed), errors)
+            self._await(process, boot.limit_s, records, is_wanted)
+            failure = None
+            if process.returncode != 0 and not _has_last_record(records):
+                failure = _why(process.returncode, boot.limit_s, _content(errors))
             raw, console = _content(records), _tail(_content(printed))
         return Booted(raw, console, failure, time.monotonic() - began)
-
-    def _qemu(
-        self, boot: Boot, files: tuple[BinaryIO, BinaryIO, BinaryIO], is_wanted: Callable[[], bool]
-    ) -> str | None:
-        """Runs the machine to its end; why it did not come there by itself."""
-        _, records, _ = files
-        with _memory("errors") as errors:
-            process = self._start(boot, files, errors)
-            self._await(process, boot.limit_s, records, is_wanted)
-            said = _content(errors).decode(errors="replace")
-        if process.returncode == 0 or _has_last_record(records):
-            return None
-        if process.returncode < 0:
-            return (
-                f"the machine was stopped: it took longer than {boot.limit_s:g} s of this host "
-                "(emulated.host_limit)"
-            )
-        lines = [line for line in said.splitlines() if line and _NOISE not in line]
-        # What QEMU prints when it is killed is a page of registers.
-        lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
-        text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
-        if process.returncode == REFUSED:
-            raise MachineError(text)
-        return f"the machine could not run: {text.removeprefix(AGENT_PREFIX)}"
 
     def _await(
         self,
@@ -227,6 +212,28 @@ class Processes:
                 raise MachineError(f"the agent {of.agent} cannot be started: {error}") from None
             self._running.add(process)
         return process
+
+
+def _why(status: int, limit_s: float, said: bytes) -> str:
+    """Why a machine did not come to its end by itself.
+
+    Raises:
+        MachineError: QEMU cannot be started.
+    """
+    if status < 0:
+        return (
+            f"the machine was stopped: it took longer than {limit_s:g} s of this host "
+            "(emulated.host_limit)"
+        )
+    lines = [
+        line for line in said.decode(errors="replace").splitlines() if line and _NOISE not in line
+    ]
+    # What QEMU prints when it is killed is a page of registers.
+    lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
+    text = " ".join(lines[-3:]) or f"exit status {status}"
+    if status == REFUSED:
+        raise MachineError(text)
+    return f"the machine could not run: {text.removeprefix(AGENT_PREFIX)}"
 
 
 def is_complete(raw: bytes) -> bool:

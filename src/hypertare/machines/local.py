@@ -21,19 +21,6 @@ from hypertare.study import Network
 _OF_NETWORK: dict[Network, tuple[str, ...]] = {"none": (), "host": ("--network", "host")}
 
 
-def _not_to_be_had(
-    bench: plan.Bench, error: HypertareError, blamed: type[plan.NodeKind] = plan.Guest
-) -> BenchReady:
-    """Returns the record of a bench that could not be made, which blames its first node of the kind
-    `blamed`.
-
-    By default that is a guest: no other node needs settings of the host.
-    """
-    guest = next((node.name for node in bench.nodes if isinstance(node.kind, blamed)), None)
-    text = " ".join(filter(None, (error.what, error.do)))
-    return BenchReady(bench=bench.name, seconds_s=0.0, error=text, node=guest)
-
-
 class LocalMachine(HostAgent):
     """Runs benches and trials on this host. Use as a context manager."""
 
@@ -75,21 +62,22 @@ class LocalMachine(HostAgent):
         Raises:
             AgentError: the agent is gone or silent.
         """
+        blamed: type[plan.NodeKind] = plan.Guest
         try:
             self.lease.provide(Needs.of(bench))
-        except HypertareError as error:
-            return [_not_to_be_had(bench, error)]
-        if self.engine is not None:
-            try:
+            if self.engine is not None:
+                blamed = plan.Container
                 bench = self.engine.start(bench, limit_s)
-            except HypertareError as error:
-                self.engine.remove()
-                return [_not_to_be_had(bench, error, plan.Container)]
-        try:
+            blamed = plan.Given
             bench = self.given.start(bench, limit_s)
         except HypertareError as error:
             self.given.remove()
-            return [_not_to_be_had(bench, error, plan.Given)]
+            if self.engine is not None:
+                self.engine.remove()
+            # No other node than a guest needs settings of the host.
+            node = next((node.name for node in bench.nodes if isinstance(node.kind, blamed)), None)
+            text = " ".join(filter(None, (error.what, error.do)))
+            return [BenchReady(bench=bench.name, seconds_s=0.0, error=text, node=node)]
         return super().make_bench(bench, limit_s)
 
     def stand_aside(self, cpus: Set[int]) -> None:

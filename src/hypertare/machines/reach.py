@@ -5,7 +5,6 @@ OpenSSH authenticates both sides; no port of ours listens. Whatever comes from t
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import selectors
@@ -206,8 +205,12 @@ def _exchanged(
                 raise TimeoutError
             for key, _ in ready:
                 if key.fileobj is process.stdin:
-                    with contextlib.suppress(BlockingIOError):
-                        left = _given(process.stdin.fileno(), left)
+                    try:
+                        left = left[os.write(key.fd, left[:_AT_ONCE]) :]
+                    except BlockingIOError:
+                        continue
+                    except BrokenPipeError:
+                        left = left[len(left) :]
                     if not left:
                         waits.unregister(process.stdin)
                         process.stdin.close()
@@ -223,14 +226,6 @@ def _exchanged(
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
     return bytes(said[process.stdout]), bytes(said[process.stderr])
-
-
-def _given(to: int, left: memoryview) -> memoryview:
-    """Writes a part of `left` and returns the rest; returns an empty rest if the reader has ended."""
-    try:
-        return left[os.write(to, left[:_AT_ONCE]) :] if left else left
-    except BrokenPipeError:
-        return left[len(left) :]
 
 
 _HINTS = (

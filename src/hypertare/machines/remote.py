@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
@@ -121,20 +121,17 @@ def reached(
         )
     folder = PurePosixPath(home) / FOLDER
     work = folder / f"work-{uuid.uuid4().hex}"
-    host = RemoteHost(reach, sent, folder, survey, _environment(found), work, brings)
+    # The variables of its user without which few commands do; nothing of this host's.
+    names = {"HOME": "home", "PATH": "path", "LANG": "language", "USER": "user", "LOGNAME": "user"}
+    known = {name: found.get(word, "") for name, word in names.items()}
+    known = {name: value for name, value in known.items() if value and value.isprintable()}
+    host = RemoteHost(reach, sent, folder, survey, known, work, brings)
     if reason := host.why_not("sandbox"):
         raise MachineError(
             f"{host.described}: no bench can be made there: {reason}",
             "On that host `hypertare doctor` says more, where it is installed.",
         )
     return host
-
-
-def _environment(found: Mapping[str, str]) -> dict[str, str]:
-    """The variables of its user without which few commands do; nothing of this host's."""
-    names = {"HOME": "home", "PATH": "path", "LANG": "language", "USER": "user", "LOGNAME": "user"}
-    known = {name: found.get(word, "") for name, word in names.items()}
-    return {name: value for name, value in known.items() if value and value.isprintable()}
 
 
 def _survey(reach: tuple[str, ...], text: str) -> Survey:
@@ -157,14 +154,14 @@ def _survey(reach: tuple[str, ...], text: str) -> Survey:
 
 def _is_plain(survey: Survey) -> bool:
     """Whether what it says can be shown."""
-    words = (
-        survey.host_name,
-        survey.processor,
-        survey.kernel,
-        survey.architecture,
+    words = (survey.host_name, survey.processor, survey.kernel, survey.architecture)
+    texts = (
+        *words,
         survey.distribution,
+        survey.qemu or "",
+        *survey.absent,
+        *survey.absent.values(),
     )
-    texts = (*words, survey.qemu or "", *survey.absent, *survey.absent.values())
     return all(text.isprintable() for text in texts)
 
 
@@ -185,20 +182,18 @@ class RemoteMachine(HostAgent):
         self._ended = threading.Event()
 
     def _begin(self) -> None:
+        limit_s = _CONNECT_S
         if self._files is not None:
-            self._send_files(self._files)
-        limit_s = _CONNECT_S if self._files is None else BRING_S
+            limit_s = BRING_S
+            self._files.seek(0)
+            try:
+                while part := self._files.read(_AT_ONCE):
+                    self._write(part)
+            except OSError:
+                raise self._gone() from None
         self._skip(READY.encode(), limit_s, _MOST_BEFORE)
         threading.Thread(target=self._keep_alive, daemon=True).start()
         super()._begin()
-
-    def _send_files(self, files: IO[bytes]) -> None:
-        files.seek(0)
-        try:
-            while part := files.read(_AT_ONCE):
-                self._write(part)
-        except OSError:
-            raise self._gone() from None
 
     def _keep_alive(self) -> None:
         while not self._ended.wait(_HEARTBEAT_S):

@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import IO, Self
 
@@ -60,7 +60,6 @@ class HostAgent:
         self._argv = argv
         self.described = described
         self.named = named
-        self.hello: Hello | None = None
         self._sending = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -101,9 +100,7 @@ class HostAgent:
 
     def _begin(self) -> None:
         self._send(plan.HelloStep())
-        for record in self._until(Hello, _TEARDOWN_LIMIT_S):
-            if isinstance(record, Hello):
-                self.hello = record
+        self._until(Hello, _TEARDOWN_LIMIT_S)
 
     def _skip(self, last: bytes, limit_s: float, most: int) -> None:
         """Passes over lines before the agent's own, up to the one that comes just before them.
@@ -124,7 +121,7 @@ class HostAgent:
             AgentError: the agent is gone or silent.
         """
         self._send(plan.BenchStep(bench=bench))
-        return list(self._until(BenchReady, limit_s + _ANSWER_MARGIN_S))
+        return self._until(BenchReady, limit_s + _ANSWER_MARGIN_S)
 
     def stand_aside(self, cpus: Set[int]) -> None:
         """Leaves these CPUs of the machine alone, where this process uses any of them."""
@@ -141,27 +138,19 @@ class HostAgent:
         """
         self._send(plan.TrialStep(trial=trial))
         limit_s = sum(phase.limit_s for phase in trial.phases) + _ANSWER_MARGIN_S
-        return list(self._until(TrialEnd, limit_s))
+        return self._until(TrialEnd, limit_s)
 
     def teardown(self) -> list[Record]:
         self._send(plan.TeardownStep())
-        return list(self._until(Teardown, _TEARDOWN_LIMIT_S))
+        return self._until(Teardown, _TEARDOWN_LIMIT_S)
 
     def close(self) -> None:
         """Ends the agent in order, or by force after a few seconds. Never raises."""
-        self._end()
-
-    def _end(self) -> None:
         process = self._process
         with contextlib.suppress(OSError):
             assert process.stdin is not None
             process.stdin.close()
-        for action in (None, signal.SIGTERM, signal.SIGKILL):
-            if action is not None:
-                process.send_signal(action)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_END_LIMIT_S)
-                break
+        end_process(process, _END_LIMIT_S)
         if process.stdout is not None:
             process.stdout.close()
         # It ends with the last process that holds the pipe; one that is left may hold it for good.
@@ -181,21 +170,26 @@ class HostAgent:
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
-    def _until(self, last: type, limit_s: float) -> Iterator[Record]:
+    def _until(self, last: type, limit_s: float) -> list[Record]:
         """Records up to and with the first of this type."""
         deadline = time.monotonic() + limit_s
-        answered = 0
-        while True:
+        answered, records = 0, list[Record]()
+        while not (records and isinstance(records[-1], last)):
             line = self._line(deadline)
             answered += len(line)
             if answered > _MOST_ANSWERED:
                 raise AgentError(
                     f"{self.described} answered one step with more than {_MOST_ANSWERED} bytes."
                 )
-            record = self._parsed(line)
-            yield record
-            if isinstance(record, last):
-                return
+            try:
+                records.append(parse(line))
+            except ValidationError as error:
+                problem = error.errors()[0]["msg"]
+                raise AgentError(
+                    f"{self.described} sent something that is no record ({problem}): {line[:200]!r}",
+                    "Is the agent of another version? Rebuild it: cargo build --release",
+                ) from None
+        return records
 
     def _line(self, deadline: float) -> bytes:
         try:
@@ -207,16 +201,6 @@ class HostAgent:
         if line is None:
             raise self._gone()
         return line
-
-    def _parsed(self, line: bytes) -> Record:
-        try:
-            return parse(line)
-        except ValidationError as error:
-            problem = error.errors()[0]["msg"]
-            raise AgentError(
-                f"{self.described} sent something that is no record ({problem}): {line[:200]!r}",
-                "Is the agent of another version? Rebuild it: cargo build --release",
-            ) from None
 
     def _gone(self) -> HypertareError:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -231,6 +215,16 @@ class HostAgent:
         while line := self._process.stderr.readline(_LONGEST_MESSAGE):
             text = line.decode(errors="replace").rstrip()
             self._stderr.append("".join(one if one.isprintable() else "?" for one in text))
+
+
+def end_process(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Waits for the end of a process whose input has ended, and at last makes it end."""
+    for action in (None, signal.SIGTERM, signal.SIGKILL):
+        if action is not None:
+            process.send_signal(action)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+            return
 
 
 class _Lines:

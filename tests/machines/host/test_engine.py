@@ -10,7 +10,7 @@ import pytest
 from hypertare.base.errors import MachineError
 from hypertare.machines.host import engine
 
-ALIVE = engine._scope()
+ALIVE = f"hypertare-{os.getpid()}-{engine._began(os.getpid())}"
 DEAD = f"hypertare-{os.getpid()}-1"
 
 

@@ -50,8 +50,7 @@ def test_one_bench_has_one_kind_of_page_tables() -> None:
 def test_what_is_there_needs_no_permission(made: MadeUp, needed: Needs) -> None:
     made.set_pages(100, 80, promised=16)
     made.use()
-    needs.check(made.host, needed, NOTHING)
-    assert needs.met(made.host, needed)
+    assert needs.check(made.host, needed, NOTHING)
 
 
 def test_other_page_tables_are_refused_with_what_to_do(made: MadeUp) -> None:
@@ -60,8 +59,7 @@ def test_other_page_tables_are_refused_with_what_to_do(made: MadeUp) -> None:
     ) as raised:
         needs.check(made.host, Needs("shadow"), NOTHING)
     assert "--allow-module-reload" in str(raised.value)
-    needs.check(made.host, Needs("shadow"), ALL)
-    assert not needs.met(made.host, Needs("shadow"))
+    assert not needs.check(made.host, Needs("shadow"), ALL)
 
 
 def test_a_module_in_use_is_found_before_the_run(made: MadeUp) -> None:

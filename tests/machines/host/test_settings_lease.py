@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.host import huge_pages, journal, keeper
+from hypertare.machines.host import host_settings, journal, keeper
 from hypertare.machines.host.host_settings import HostSettings
+from hypertare.machines.host.huge_pages import find_huge_pages
 from hypertare.machines.host.needs import NOTHING, Needs, Permissions
 from hypertare.machines.host.settings_lease import (
     NotPutBackError,
     SettingsLease,
-    _answer,
+    _heard,
     left_behind,
     recover,
 )
@@ -75,7 +76,7 @@ def pages(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, i
         kernel["total"] = max(min(total, kernel["most"]), kernel["used"])
         made.set_pages(kernel["total"], kernel["total"] - kernel["used"])
 
-    monkeypatch.setattr(huge_pages, "set_total", set_total)
+    monkeypatch.setattr(host_settings, "set_huge_pages", set_total)
     set_total(None, 100)
     (made.root / "proc/meminfo").write_text("MemAvailable: 9000000 kB\n")
     yield kernel
@@ -204,7 +205,7 @@ def test_pages_that_are_no_number_are_named(made: MadeUp) -> None:
     made.set_pages(0, 0)
     (made.root / FREE_PAGES).write_text("many\n")
     with pytest.raises(MachineError, match=r"free_hugepages says 'many', which is no number"):
-        huge_pages.find(made.host)
+        find_huge_pages(made.host)
 
 
 # --- with a keeper
@@ -247,7 +248,7 @@ def test_a_keeper_outlives_what_it_does_not_expect(made: MadeUp, line: bytes) ->
     lease = SettingsLease(ALL, made.root)
     lease.provide(SHADOW)
     ask(lease, line)
-    answer = _answer(keeper_of(lease), 30)
+    answer = _heard(keeper_of(lease), 30)
     assert answer.what is not None and "does not expect" in answer.what and not answer.last
     assert answer.do is not None and "doctor --put-back" in answer.do
     lease.provide(SHADOW)

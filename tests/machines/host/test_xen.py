@@ -44,9 +44,14 @@ type = "stream"
     return StudyFile(text, "x.toml").study()
 
 
-def check(root: Path, wanted: Study, root_user: bool = True, info: Ran | None = None) -> xen.Xen:
+def check(root: Path, wanted: Study, info: Ran | None = None) -> xen.Xen:
     host = make_host(root, DRIVER_DOMAIN, {"xl info": info or Ran(0, INFO)})
-    return xen.check(host, [wanted], root=root_user)
+    return xen.check(host, [wanted])
+
+
+@pytest.fixture(autouse=True)
+def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
 
 
 def test_a_driver_domain_with_room_has_all_that_is_needed(tmp_path: Path) -> None:
@@ -57,15 +62,16 @@ def test_a_driver_domain_with_room_has_all_that_is_needed(tmp_path: Path) -> Non
 
 def test_a_host_without_xen_and_a_guest_of_it_are_reported_apart(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="does not run under it"):
-        xen.check(make_host(tmp_path / "plain"), [study()], root=True)
+        xen.check(make_host(tmp_path / "plain"), [study()])
     guest = {"/sys/hypervisor/type": "xen", "/proc/xen/capabilities": ""}
     with pytest.raises(MachineError, match="not as its driver domain"):
-        xen.check(make_host(tmp_path / "guest", guest), [study()], root=True)
+        xen.check(make_host(tmp_path / "guest", guest), [study()])
 
 
-def test_only_root_makes_guests(tmp_path: Path) -> None:
+def test_only_root_makes_guests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(MachineError, match="by root only"):
-        check(tmp_path, study(), root_user=False)
+        check(tmp_path, study())
 
 
 def test_tools_that_are_missing_or_fail_are_named(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def test_unknown_compression_is_said_so():
 
 
 def test_release_from_header_and_from_banner():
-    assert bzimage.release(factory.bzimage(factory.vmlinux())) == factory.RELEASE
-    assert bzimage.release(factory.vmlinux()) == factory.RELEASE
-    assert bzimage.release(b"nothing") is None
+    assert bzimage.release_of(factory.bzimage(factory.vmlinux())) == factory.RELEASE
+    assert bzimage.release_of(factory.vmlinux()) == factory.RELEASE
+    assert bzimage.release_of(b"nothing") is None
 
 
 def test_pvh_note():

@@ -47,17 +47,17 @@ def test_what_was_put_is_found(cache, entry):
     assert found == entry
     assert found.facts == {"fact": "yes"}
     assert found.read("file") == b"content"
-    assert found.file("file").read_bytes() == b"content"
+    assert cache.sound("images", "key") == entry
     assert cache.find("images", "other") is None
 
 
-def test_changed_and_foreign_files_are_noticed(entry):
+def test_changed_and_foreign_files_are_noticed(cache, entry):
     (entry.path / "foreign").write_bytes(b"x")
     with pytest.raises(DamagedError):
         entry.read("foreign")
     (entry.path / "file").write_bytes(b"c0ntent")
-    with pytest.raises(DamagedError):
-        entry.file("file")
+    assert not entry.is_sound("file")
+    assert cache.sound("images", "key") is None and not entry.stands
 
 
 def test_rubbish_for_an_entry_is_not_found(cache, entry):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image import emulator, stable_releases
+from hypertare.machines.image import emulator
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.source import Source
 from tests.integration.lab import until
@@ -77,12 +77,12 @@ def holding(*names: str) -> Callable[[Path], dict[str, str]]:
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     found = Made(tmp_path)
     monkeypatch.setattr(emulator, "_PATH", f"{found.bin}:/usr/bin:/bin")
-    monkeypatch.setattr(emulator.source, "fetch", fetched(found.cache))
+    monkeypatch.setattr(Source, "fetch", fetched(found.cache))
     monkeypatch.setattr(
-        emulator.stable_releases,
-        "fetch",
+        emulator,
+        "fetch_stable_releases",
         lambda cache, *_: cache.make(
-            "sources", "stable", "source", holding(*stable_releases.FILES)
+            "sources", "stable", "source", holding(*emulator.RELEASE_FILES)
         ),
     )
     monkeypatch.setattr(emulator, "fetch_all", lambda *_, **__: [])
@@ -164,16 +164,6 @@ def test_a_damaged_one_is_built_again(made: Made) -> None:
     made.build().program.write_bytes(b"other")
     assert made.build().program.read_text() == "an emulator\n"
     assert made.built == 2
-
-
-def test_a_damaged_source_is_fetched_again(made: Made) -> None:
-    (made.build().program).write_bytes(b"other")
-    entry = made.cache.find("sources", emulator.QEMU.key)
-    assert entry is not None
-    (entry.path / emulator.QEMU.file).write_bytes(b"other")
-    made.build()
-    again = made.cache.find("sources", emulator.QEMU.key)
-    assert again is not None and again.read(emulator.QEMU.file) == b"packed"
 
 
 def test_without_a_compiler_it_says_what_to_install(

@@ -12,7 +12,7 @@ import pytest
 
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
-from hypertare.machines.image import programs, source
+from hypertare.machines.image import programs
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.programs import SHELL, Choice, ProgramSet
 from hypertare.machines.image.source import Source
@@ -123,11 +123,11 @@ def test_an_unknown_set_is_refused() -> None:
 
 def test_without_its_packages_or_its_source_it_is_not_found(cache) -> None:
     assert programs.find(programs.choose(["build"]), cache) is None
-    entry = source.find(THING, cache)
+    entry = THING.find(cache)
     assert entry is not None
     cache.drop(entry)
     assert programs.find(programs.choose(["made"]), cache) is None
-    assert source.find(THING, cache) is None
+    assert THING.find(cache) is None
 
 
 def test_this_hosts_program_is_taken_along(cache, tmp_path) -> None:

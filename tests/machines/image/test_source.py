@@ -57,21 +57,21 @@ def mirror(tmp_path, monkeypatch):
 
 
 def fetch(wanted: Source, cache: Cache, given: Path | None = None):
-    return source.fetch(wanted, cache, lambda _: None, given)
+    return wanted.fetch(cache, lambda _: None, given)
 
 
 def test_it_is_fetched_once_and_unpacked(mirror, tmp_path) -> None:
     data = packed(FILES)
     wanted, cache = thing(data), Cache(tmp_path / "cache")
     (mirror / wanted.file).write_bytes(data)
-    assert source.find(wanted, cache) is None
+    assert wanted.find(cache) is None
     entry = fetch(wanted, cache)
     (mirror / wanted.file).unlink()
     assert fetch(wanted, cache).path == entry.path
-    members = source.tree(wanted, entry, "/projects")
+    members = wanted.tree(entry, "/projects")
     found = {member.path: (member.data, member.mode & 0o777) for member in members}
     assert found == {f"/projects/{name}": content for name, content in FILES.items()}
-    assert source.archive(wanted, entry) == gzip.decompress(data)
+    assert wanted.archive(entry) == gzip.decompress(data)
 
 
 def test_other_bytes_under_its_name_are_refused_and_not_kept(mirror, tmp_path) -> None:
@@ -79,7 +79,7 @@ def test_other_bytes_under_its_name_are_refused_and_not_kept(mirror, tmp_path) -
     (mirror / wanted.file).write_bytes(packed({}))
     with pytest.raises(MachineError, match=r"thing_1\.orig\.tar\.gz is not what it should be"):
         fetch(wanted, cache)
-    assert source.find(wanted, cache) is None and cache.listing() == []
+    assert wanted.find(cache) is None and cache.listing() == []
 
 
 def test_what_the_archive_lacks_is_named(mirror, tmp_path) -> None:
@@ -112,7 +112,8 @@ def test_a_file_changed_in_the_cache_is_noticed(mirror, tmp_path) -> None:
     entry = fetch(wanted, cache)
     (entry.path / wanted.file).write_bytes(b"changed")
     with pytest.raises(DamagedError):
-        source.archive(wanted, entry)
+        wanted.archive(entry)
+    assert fetch(wanted, cache).read(wanted.file) == data
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_what_is_no_such_project_is_refused(mirror, tmp_path, data, said) -> Non
     wanted, cache = thing(data), Cache(tmp_path / "cache")
     (mirror / wanted.file).write_bytes(data)
     with pytest.raises(MachineError, match=said):
-        source.tree(wanted, fetch(wanted, cache), "/projects")
+        wanted.tree(fetch(wanted, cache), "/projects")
 
 
 def test_a_bomb_is_refused(mirror, tmp_path, monkeypatch) -> None:
@@ -139,4 +140,4 @@ def test_a_bomb_is_refused(mirror, tmp_path, monkeypatch) -> None:
     wanted, cache = thing(data), Cache(tmp_path / "cache")
     (mirror / wanted.file).write_bytes(data)
     with pytest.raises(MachineError, match="more than 1 MB"):
-        source.archive(wanted, fetch(wanted, cache))
+        wanted.archive(fetch(wanted, cache))

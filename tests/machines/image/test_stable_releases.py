@@ -47,15 +47,15 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(stable_releases, "look_up", lambda _: package)
     monkeypatch.setattr(stable_releases, "download_beside", download)
-    monkeypatch.setattr(stable_releases, "FILES", FILES)
+    monkeypatch.setattr(stable_releases, "RELEASE_FILES", FILES)
     digest = hashlib.sha256(b"".join(TEXTS)).hexdigest()
-    monkeypatch.setattr(stable_releases, "SHA256", digest)
+    monkeypatch.setattr(stable_releases, "RELEASES_SHA256", digest)
     return place
 
 
 def fetch(tmp_path: Path, given: Path | None = None) -> Entry:
     cache = Cache(tmp_path / "cache")
-    return stable_releases.fetch(cache, lambda _: None, given)
+    return stable_releases.fetch_stable_releases(cache, lambda _: None, given)
 
 
 def test_they_come_out_of_whatever_the_archive_has_now(archive: Path, tmp_path: Path) -> None:

@@ -24,11 +24,12 @@ from hypertare.engine.step_backend import StepBackend
 from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
-from hypertare.machines.host import engine, libvirt, vhost, xen
+from hypertare.machines.host import engine, libvirt, xen
 from hypertare.machines.host.given import GivenMachines, address_towards
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.host.outside import process_of
 from hypertare.machines.host.settings_lease import SettingsLease, recover
+from hypertare.machines.host.vhost import can_use_vhost
 from hypertare.machines.local import LocalMachine
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Accelerator
@@ -92,7 +93,7 @@ class Local(Runner):
             prepared.workdir,
             daemon=daemon,
             image=image,
-            has_vhost=vhost.can_be_used(Host()),
+            has_vhost=can_use_vhost(Host()),
             likeness=_likeness(),
             peers_of_given=peers_of_given,
             processes_of_given=processes_of_given,

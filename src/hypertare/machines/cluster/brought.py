@@ -17,7 +17,6 @@ from hypertare.machines.image.cache import Cache, Entry
 _CONTENT = "content"
 _MODE = 0o755
 """QEMU runs as a user of its own, and some are programs."""
-Signature = tuple[int, ...]
 
 
 class Brought:
@@ -29,7 +28,7 @@ class Brought:
 
     def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache or Cache()
-        self._sound: dict[Path, Signature] = {}
+        self._sound: dict[Path, tuple[int, ...]] = {}
         self._held: dict[str, Entry] = {}
         self._arriving: dict[str, IO[bytes]] = {}
         self._lock = threading.RLock()
@@ -64,9 +63,6 @@ class Brought:
         """
         key = hashlib.sha256(repr(sorted(names.items())).encode()).hexdigest()
 
-        def is_sound(entry: Entry) -> bool:
-            return all(self._is_sound(entry.path / name, one) for name, one in names.items())
-
         def fill(place: Path) -> dict[str, str]:
             for name, digest in names.items():
                 (place / name).parent.mkdir(exist_ok=True)
@@ -77,7 +73,9 @@ class Brought:
 
         with self._lock:
             entry = self.cache.find("brought", key)
-            if entry is not None and not is_sound(entry):
+            if entry is not None and not all(
+                self._is_sound(entry.path / name, digest) for name, digest in names.items()
+            ):
                 self.cache.drop(entry)
                 entry = None
             entry = entry or self.cache.make(

@@ -17,7 +17,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,11 +103,8 @@ def connected(address: str, notify: Callable[[str], None]) -> Iterator[Cluster]:
                 "Start one there (`dask scheduler`), or correct --cluster.",
             )
         try:
-            cluster = Cluster(client, address, notify)
-            try:
+            with closing(Cluster(client, address, notify)) as cluster:
                 yield cluster
-            finally:
-                cluster.close()
         finally:
             with suppress(Exception):
                 client.close(timeout=_PATIENCE_S)
@@ -143,7 +140,7 @@ class _Asked:
     copies: int
     turn: int
     future: Future[Booted] = field(default_factory=Future)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[tuple[Worker, Booted]] = field(default_factory=list)
     sent: Counter[str] = field(default_factory=Counter)
 
 
@@ -297,14 +294,13 @@ class Cluster:
                 pure=False,
             )
             self._tasks[task] = asked, worker
-        task.add_done_callback(lambda task: self._hand_on(asked, task))
-
-    def _hand_on(self, asked: _Asked, task: Any) -> None:
-        """Handles the end of a task in a thread of its own, which may block.
-
-        All tasks share one thread for their callbacks. The new thread is a daemon: no exit waits for it.
-        """
-        threading.Thread(target=self._take_in, args=(asked, task), daemon=True).start()
+        # All tasks share one thread for their callbacks, and what is done at the end of one may block. The
+        # new thread is a daemon: no exit waits for it.
+        task.add_done_callback(
+            lambda task: threading.Thread(
+                target=self._take_in, args=(asked, task), daemon=True
+            ).start()
+        )
 
     def _take_in(self, asked: _Asked, task: Any) -> None:
         if not self._take_out(task):
@@ -318,7 +314,7 @@ class Cluster:
                 self._send(asked, answer.worker.address if asked.copies > 1 else None)
                 return
             with self._lock:
-                asked.answers.append(answer)
+                asked.answers.append((answer.worker, answer.booted))
                 is_last = len(asked.answers) == asked.copies
             if is_last:
                 asked.future.set_result(self._compared(asked))
@@ -376,26 +372,22 @@ class Cluster:
         Raises:
             DiffersError: they are not.
         """
-        whole = [answer for answer in asked.answers if answer.booted and answer.booted.is_whole]
-        chosen = (whole or asked.answers)[0].booted
-        assert chosen is not None
-        if len(whole) == 2 and whole[0].booted and whole[1].booted:
-            one, other = sorted(whole, key=lambda answer: answer.worker.address)
-            if one.worker.address == other.worker.address:
-                # One of the two chosen workers was lost.
-                return chosen
-            assert one.booted is not None and other.booted is not None
-            where = (f"on {one.worker.address}", f"on {other.worker.address}")
-            difference = first_difference(one.booted.raw, other.booted.raw, where)
-            if difference is not None:
-                raise DiffersError(
-                    f"The records of fingerprint {(asked.boot.fingerprint or '')[:16]} differ between "
-                    f"two workers, {one.worker} and {other.worker}, first in {difference}",
-                    "Virtual time did not repeat there: `--fresh --jobs 1` says which is wrong. Please "
-                    "report it, with both records.",
-                )
-            self._checked += 1
-        return chosen
+        whole = [(worker, booted) for worker, booted in asked.answers if booted.is_whole]
+        if len(whole) == 2:
+            (one, first), (other, second) = sorted(whole, key=lambda answer: answer[0].address)
+            # If they are the same, one of the two chosen workers was lost.
+            if one.address != other.address:
+                where = (f"on {one.address}", f"on {other.address}")
+                difference = first_difference(first.raw, second.raw, where)
+                if difference is not None:
+                    raise DiffersError(
+                        f"The records of fingerprint {(asked.boot.fingerprint or '')[:16]} differ between "
+                        f"two workers, {one} and {other}, first in {difference}",
+                        "Virtual time did not repeat there: `--fresh --jobs 1` says which is wrong. Please "
+                        "report it, with both records.",
+                    )
+                self._checked += 1
+        return (whole or asked.answers)[0][1]
 
     def _gone(self, error: BaseException) -> HypertareError:
         return HypertareError(
@@ -419,7 +411,9 @@ class Cluster:
             )
         runtime = self._runtimes.get(files.emulator)
         if runtime is None:
-            runtime = _runtime(files.emulator)
+            firm = firmware(files.emulator).items()
+            runtime = {f"lib/{name}": path for name, path in libraries(files.emulator).items()}
+            runtime |= {f"firmware/{name}": path for name, path in firm if path}
             self._runtimes[files.emulator] = runtime
         return Order(
             boot.options,
@@ -465,14 +459,10 @@ class Cluster:
 
         path, compressor = self._places[digest], zstandard.ZstdCompressor()
         with path.open("rb") as file:
-            part, first = file.read(PART), True
-            while True:
-                following = file.read(PART)
-                packed = compressor.compress(part)
-                self._call(worker, there.take, digest, packed, first, not following)
-                if not following:
-                    return
-                part, first = following, False
+            count = max(1, -(-path.stat().st_size // PART))
+            for number in range(count):
+                packed = compressor.compress(file.read(PART))
+                self._call(worker, there.take, digest, packed, number == 0, number == count - 1)
 
     def _call(self, worker: Worker, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function in the worker's process, outside of its tasks, and returns the result."""
@@ -494,11 +484,6 @@ class Cluster:
                 if worker.address not in self._client.nthreads():
                     return
             raise HypertareError(f"Worker {worker} takes no files: {_first_line(error)}") from None
-
-
-def _runtime(emulator: Path) -> dict[str, Path]:
-    found = {f"lib/{name}": path for name, path in libraries(emulator).items()}
-    return found | {f"firmware/{n}": path for n, path in firmware(emulator).items() if path}
 
 
 def _unlike(who: str, theirs: Mapping[str, str | None]) -> MachineError:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hypertare.base.errors import MachineError
-from hypertare.base.host_files import Host, Ran
+from hypertare.base.host_files import Host
 from hypertare.protocol import plan
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def find(
     Raises:
         MachineError: there is no engine that works, or it has no such image.
     """
+    from hypertare.machines.image.cache import Cache
+
     program, version = _engine(asked)
     said = Host().run((program, "image", "inspect", image), _LOOK_S)
     if not said.ok:
@@ -86,7 +88,12 @@ def find(
     variables = (word.partition("=") for word in found.get("Config", {}).get("Env") or ())
     environment = _STARTS_WITH | {name: value for name, _, value in variables}
     number = str(found["Id"]).removeprefix("sha256:")
-    files = _files(program, image, number, notify)
+    cache, key = Cache(), f"{program}-{number[:24]}"
+    files = cache.find("roots", key)
+    if files is None:
+        notify(f"exporting the files of {image}")
+        fill = functools.partial(_export, program, number)
+        files = cache.make("roots", key, f"files of the image {image}", fill, notify)
     return EngineImage(program, f"{program} {version}", number, environment, files)
 
 
@@ -107,25 +114,16 @@ def _engine(asked: Literal["auto"] | EngineName) -> tuple[str, str]:
     )
 
 
-def _files(program: str, image: str, number: str, notify: Callable[[str], None]) -> Entry:
-    """The image's files, exported once, under `root`."""
-    from hypertare.machines.image.cache import Cache
-
-    cache, key = Cache(), f"{program}-{number[:24]}"
-    found = cache.find("roots", key)
-    if found is not None:
-        return found
-    notify(f"exporting the files of {image}")
-    fill = functools.partial(_export, program, number)
-    return cache.make("roots", key, f"files of the image {image}", fill, notify)
-
-
 def _export(program: str, number: str, place: Path) -> dict[str, str]:
+    """Puts the files of an image under `root`."""
     root = place / "root"
     root.mkdir()
-    with _Guard(program) as guard:
+    with contextlib.closing(_Guard(program)) as guard:
         name = f"{guard.scope}.0"
-        _must(program, "create", "--pull=never", "--name", name, number, "/none")
+        create = (program, "create", "--pull=never", "--name", name, number, "/none")
+        said = Host().run(create, _LOOK_S)
+        if not said.ok:
+            raise MachineError(f"{program} create failed: {said.said}", f"Try it: {program} create")
         with subprocess.Popen((program, "export", name), stdout=subprocess.PIPE) as export:
             # Devices are of whoever makes the container.
             tar = ("tar", "-x", "-C", str(root), "--exclude=dev/*", "--exclude=./dev/*")
@@ -250,7 +248,8 @@ class _Guard:
     """A process that removes the run's containers and pipes when this one is gone."""
 
     def __init__(self, program: str) -> None:
-        self.scope = _scope()
+        # As the agent calls cgroups: by process and its beginning, which no other one has both of.
+        self.scope = f"{PREFIX}{os.getpid()}-{_began(os.getpid())}"
         self.place = tempfile.mkdtemp(prefix=PREFIX)
         self._process = subprocess.Popen(
             (
@@ -264,12 +263,6 @@ class _Guard:
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
-
-    def __enter__(self) -> _Guard:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -304,11 +297,6 @@ def _remove(program: str, names: Sequence[str]) -> None:
         Host().run((program, "rm", "--force", *names), _LOOK_S)
 
 
-def _scope() -> str:
-    """As the agent calls cgroups: by process and its beginning, which no other one has both of."""
-    return f"{PREFIX}{os.getpid()}-{_began(os.getpid())}"
-
-
 def _is_alive(name: str) -> bool:
     pid, _, start = name.partition(".")[0].removeprefix(PREFIX).partition("-")
     if not (pid.isdigit() and start.isdigit()):
@@ -323,12 +311,3 @@ def _began(pid: int) -> int | None:
     except OSError:
         return None
     return int(text.rpartition(")")[2].split()[19])
-
-
-def _must(program: str, *argv: str) -> Ran:
-    said = Host().run((program, *argv), _LOOK_S)
-    if not said.ok:
-        raise MachineError(
-            f"{program} {argv[0]} failed: {said.said}", f"Try it: {program} {argv[0]}"
-        )
-    return said

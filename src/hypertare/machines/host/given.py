@@ -12,7 +12,6 @@ import ipaddress
 import os
 import select
 import shlex
-import signal
 import socket
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from typing import ClassVar
 
 from hypertare.base.errors import MachineError
 from hypertare.machines.reach import BRING_S, READY, Sent, argv, look, pack, refused
+from hypertare.machines.steps import end_process
 from hypertare.protocol import plan
 
 _END_S = 6.0
@@ -192,7 +192,8 @@ class GivenMachines:
                 connection.send(files, deadline)
             connection.hand_over(deadline)
         except MachineError:
-            self._forget(kind.reach)
+            for one in [one for one in self._known if one.reach == kind.reach]:
+                del self._known[one]
             raise
         agent = plan.RunningAgent(
             described=" ".join(kind.reach) or "this host", pipes=pipes, pid=connection.process.pid
@@ -230,10 +231,6 @@ class GivenMachines:
         for one in (wanted, replace(wanted, address=None)):
             self._known[one] = max(cpus, self._known.get(one, 0))
         return notice
-
-    def _forget(self, reach: tuple[str, ...]) -> None:
-        for one in [one for one in self._known if one.reach == reach]:
-            del self._known[one]
 
 
 def _of_settings(reach: tuple[str, ...], found: Mapping[str, str]) -> str | None:
@@ -348,20 +345,17 @@ class _Connection:
         """
         with files.open("rb") as source:
             while part := source.read(_AT_ONCE):
-                self._write(part, deadline)
-
-    def _write(self, part: bytes, deadline: float) -> None:
-        left = memoryview(part)
-        while left:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise MachineError(
-                    f"{' '.join(self._reach)}: the work directory could not be brought there.",
-                    "Is there room for it? A smaller one: --workdir DIR.",
-                )
-            _, ready, _ = select.select((), (self._orders,), (), 0.2)
-            if ready:
-                with contextlib.suppress(BlockingIOError):
-                    left = left[os.write(self._orders, left) :]
+                left = memoryview(part)
+                while left:
+                    if self.process.poll() is not None or time.monotonic() > deadline:
+                        raise MachineError(
+                            f"{' '.join(self._reach)}: the work directory could not be brought there.",
+                            "Is there room for it? A smaller one: --workdir DIR.",
+                        )
+                    _, ready, _ = select.select((), (self._orders,), (), 0.2)
+                    if ready:
+                        with contextlib.suppress(BlockingIOError):
+                            left = left[os.write(self._orders, left) :]
 
     def hand_over(self, deadline: float) -> None:
         """Leaves the pipes to the host agent, with the agent's own words next in them.
@@ -393,12 +387,7 @@ class _Connection:
         """The end of its input ends the agent, whose shell clears up; a connection that hangs is cut."""
         self._close_outputs()
         os.close(self._orders)
-        for action in (None, signal.SIGTERM, signal.SIGKILL):
-            if action is not None:
-                self.process.send_signal(action)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_END_S)
-                return
+        end_process(self.process, _END_S)
 
 
 class _Scratch:

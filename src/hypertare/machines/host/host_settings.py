@@ -8,7 +8,8 @@ from dataclasses import replace
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
-from hypertare.machines.host import huge_pages, journal, kvm
+from hypertare.machines.host import journal, kvm
+from hypertare.machines.host.huge_pages import find_huge_pages, set_huge_pages
 from hypertare.machines.host.needs import Needs
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.plan import Paging
@@ -97,15 +98,15 @@ class HostSettings:
         if not count:
             self._huge_pages_back()
             return
-        found = huge_pages.find(self.host)
+        found = find_huge_pages(self.host)
         if found is None:
             raise MachineError("this host's kernel has no pages of 2 MB.")
         if found.free >= count:
             return
         if self.before.huge_pages is None:
             self._note(replace(self.before, huge_pages=found.total))
-        huge_pages.set_total(self.host, found.total + count - found.free)
-        got = huge_pages.find(self.host) or found
+        set_huge_pages(self.host, found.total + count - found.free)
+        got = find_huge_pages(self.host) or found
         if got.free < count:
             self._huge_pages_back()
             raise MachineError(
@@ -119,8 +120,8 @@ class HostSettings:
         total = self.before.huge_pages
         if total is None:
             return
-        huge_pages.set_total(self.host, total)
-        found = huge_pages.find(self.host)
+        set_huge_pages(self.host, total)
+        found = find_huge_pages(self.host)
         if found is not None and found.total != total:
             raise MachineError(
                 f"{total} pages of 2 MB were set aside, and {found.total} are now: some are in use."

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.protocol.constants import HUGE_PAGE
 
 _FOLDER = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 
@@ -22,7 +21,7 @@ class HugePages:
     free: int
 
 
-def find(host: Host) -> HugePages | None:
+def find_huge_pages(host: Host) -> HugePages | None:
     """None where the kernel or the processor has none of 2 MB.
 
     Raises:
@@ -47,12 +46,7 @@ def _count(host: Host, name: str) -> int | None:
     return int(text)
 
 
-def needed(memory: int) -> int:
-    """Pages for a guest of that many bytes."""
-    return -(-memory // HUGE_PAGE)
-
-
-def set_total(host: Host, total: int) -> None:
+def set_huge_pages(host: Host, total: int) -> None:
     """Sets so many pages aside; fewer where the kernel does not find them.
 
     Raises:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.machines.host import huge_pages, kvm
+from hypertare.machines.host import kvm
+from hypertare.machines.host.huge_pages import find_huge_pages
 
 FOLDER = "/run/hypertare"
 _GLANCES_S = 0.5
@@ -37,15 +37,11 @@ class Before:
     module: kvm.State | None = None
     huge_pages: int | None = None
 
-    @property
-    def untouched(self) -> bool:
-        return self == Before()
-
     def described(self, host: Host) -> list[str]:
         """Returns a sentence for each setting that was changed: its old and its present value."""
         found = []
         if self.module is not None:
-            parameter = kvm.PARAMETERS[self.module.name]
+            parameter = self.module.parameter
             was = self.module.parameters.get(parameter)
             now = kvm.find(host)
             found.append(
@@ -53,7 +49,7 @@ class Before:
                 f"and {f'now has {now.described}' if now else 'is not loaded now'}"
             )
         if self.huge_pages is not None:
-            pages = huge_pages.find(host)
+            pages = find_huge_pages(host)
             found.append(
                 f"{self.huge_pages} pages of 2 MB were set aside, now it is "
                 f"{pages.total if pages else 'none'}"
@@ -67,16 +63,16 @@ def write(host: Host, before: Before) -> None:
     Raises:
         MachineError: it cannot be written or removed; it is then as it was.
     """
-    path = _path(host)
+    path, is_nothing = _path(host), before == Before()
     try:
-        if before.untouched:
+        if is_nothing:
             path.unlink(missing_ok=True)
         else:
             _replace(path, json.dumps(asdict(before)))
     except OSError as error:
         raise MachineError(
             f"{path}, which says how this host's settings were before a run changed them, cannot be "
-            f"{'removed' if before.untouched else 'written'}: {error.strerror}.",
+            f"{'removed' if is_nothing else 'written'}: {error.strerror}.",
             f"As root see to room and to the right to write there: df {FOLDER}; mount | grep /run",
         ) from None
 
@@ -102,7 +98,11 @@ def read(host: Host) -> Before:
     path = _path(host)
     try:
         found = json.loads(path.read_text())
-        return Before(_state(found["module"]), found["huge_pages"])
+        module = found["module"]
+        if module is not None:
+            device = module["device"] and kvm.Device(**module["device"])
+            module = kvm.State(module["name"], dict(module["parameters"]), device or None)
+        return Before(module, found["huge_pages"])
     except FileNotFoundError:
         return Before()
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -113,19 +113,10 @@ def read(host: Host) -> Before:
         ) from None
 
 
-def _state(found: dict[str, Any] | None) -> kvm.State | None:
-    if found is None:
-        return None
-    device = found["device"]
-    return kvm.State(
-        found["name"], dict(found["parameters"]), kvm.Device(**device) if device else None
-    )
-
-
 def is_held(host: Host) -> bool:
     """Whether a keeper looks after the changed settings."""
     try:
-        folder = os.open(_folder(host), os.O_RDONLY | os.O_DIRECTORY)
+        folder = os.open(host.at(FOLDER), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
     try:
@@ -144,9 +135,9 @@ def held(host: Host) -> Iterator[None]:
     Raises:
         MachineError: someone else does, or /run cannot be written.
     """
-    folder = _folder(host)
+    folder = host.at(FOLDER)
     try:
-        lock = _patiently_locked(folder)
+        lock = _locked(folder)
     except BlockingIOError:
         raise held_by_another() from None
     except OSError as error:
@@ -171,36 +162,22 @@ def held_by_another() -> MachineError:
     )
 
 
-def _patiently_locked(folder: Path) -> int:
+def _locked(folder: Path) -> int:
+    """The folder, made where it is not there, open and locked."""
     deadline = time.monotonic() + _GLANCES_S
     while True:
-        try:
-            return _locked(folder)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
+        folder.mkdir(mode=0o755, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # Whoever had it may have removed the folder in between.
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), folder.stat()):
+                return lock
+        os.close(lock)
+        if time.monotonic() > deadline:
+            raise BlockingIOError
         time.sleep(_GLANCE_S)
 
 
-def _locked(folder: Path) -> int:
-    """The folder, made where it is not there, open and locked."""
-    folder.mkdir(mode=0o755, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever had it may have removed the folder in between.
-        if os.path.samestat(os.fstat(lock), folder.stat()):
-            return lock
-    except BaseException:
-        os.close(lock)
-        raise
-    os.close(lock)
-    raise BlockingIOError
-
-
-def _folder(host: Host) -> Path:
-    return host.at(FOLDER)
-
-
 def _path(host: Host) -> Path:
-    return _folder(host) / "before.json"
+    return host.at(FOLDER) / "before.json"

@@ -71,7 +71,12 @@ def _look_after(settings: HostSettings, patience_s: float) -> Answer:
             waits_s = patience_s
             _answer(Answer())
             for line in sys.stdin:
-                _answer(_provide(settings, line))
+                provided = Answer()
+                try:
+                    settings.provide(Needs(**json.loads(line)))
+                except Exception as error:
+                    provided = _reason(error)
+                _answer(provided)
         finally:
             _ignore_ends()
     except SystemExit:
@@ -79,24 +84,11 @@ def _look_after(settings: HostSettings, patience_s: float) -> Answer:
     except Exception as error:
         wrong = _reason(error)
     finally:
-        left = _put_back(settings, waits_s)
-    return wrong if left.what is None else left
-
-
-def _provide(settings: HostSettings, line: str) -> Answer:
-    try:
-        settings.provide(Needs(**json.loads(line)))
-    except Exception as error:
-        return _reason(error)
-    return Answer()
-
-
-def _put_back(settings: HostSettings, patience_s: float) -> Answer:
-    try:
-        settings.put_back(patience_s)
-    except Exception as error:
-        return _reason(error)
-    return Answer()
+        try:
+            settings.put_back(waits_s)
+        except Exception as error:
+            wrong = _reason(error)
+    return wrong
 
 
 def _reason(error: Exception) -> Answer:

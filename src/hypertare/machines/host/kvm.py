@@ -31,13 +31,11 @@ _ON = ("Y", "1")
 
 
 @dataclass(frozen=True)
-class Module:
-    """A processor's KVM module as it is loaded. `users` counts what keeps it from being unloaded;
-    none where the kernel cannot unload it."""
+class Parameters:
+    """A processor's KVM module and its parameters."""
 
     name: str
     parameters: Mapping[str, str]
-    users: int | None
 
     @property
     def parameter(self) -> str:
@@ -46,11 +44,10 @@ class Module:
     @property
     def paging(self) -> Paging | None:
         """None where the module does not report it."""
-        return _paging(self.name, self.parameters)
-
-    def option(self, paging: Paging) -> str:
-        """Returns the module's option that gives guests this kind of page tables."""
-        return f"{self.parameter}={1 if paging == 'nested' else 0}"
+        value = self.parameters.get(self.parameter)
+        if value is None:
+            return None
+        return "nested" if value in _ON else "shadow"
 
     @property
     def described(self) -> str:
@@ -58,11 +55,16 @@ class Module:
         return f"{self.name} with {self.parameter}={self.parameters.get(self.parameter)}"
 
 
-def _paging(name: str, parameters: Mapping[str, str]) -> Paging | None:
-    value = parameters.get(PARAMETERS[name])
-    if value is None:
-        return None
-    return "nested" if value in _ON else "shadow"
+@dataclass(frozen=True)
+class Module(Parameters):
+    """The module as it is loaded. `users` counts what keeps it from being unloaded; none where the kernel
+    cannot unload it."""
+
+    users: int | None
+
+    def option(self, paging: Paging) -> str:
+        """Returns the module's option that gives guests this kind of page tables."""
+        return f"{self.parameter}={1 if paging == 'nested' else 0}"
 
 
 def find(host: Host) -> Module | None:
@@ -145,20 +147,14 @@ class Device:
 
 
 @dataclass(frozen=True)
-class State:
+class State(Parameters):
     """All that loading the module anew may change, to be put back."""
 
-    name: str
-    parameters: dict[str, str]
     device: Device | None
 
     @classmethod
     def of(cls, host: Host, module: Module) -> State:
         return cls(module.name, dict(module.parameters), Device.of(host.at(DEVICE)))
-
-    @property
-    def paging(self) -> Paging | None:
-        return _paging(self.name, self.parameters)
 
 
 def switch(host: Host, module: Module, paging: Paging) -> None:
@@ -170,7 +166,14 @@ def switch(host: Host, module: Module, paging: Paging) -> None:
     """
     before = State.of(host, module)
     check_free(host, module)
-    _check_loadable(host, module)
+    # An upgrade may have taken away the modules of the kernel that runs: what is unloaded then does not
+    # come back.
+    shown = host.run((_program("modprobe"), "--show-depends", module.name), _RELOAD_LIMIT_S)
+    if not shown.ok:
+        raise MachineError(
+            f"{module.name} is loaded, but could not be loaded again: {shown.said}",
+            "Was the kernel upgraded? Boot the new one. Without modprobe: apt-get install kmod",
+        )
     try:
         _reload(host, module.name, (module.option(paging),))
         found = find(host)
@@ -182,30 +185,19 @@ def switch(host: Host, module: Module, paging: Paging) -> None:
             )
         _await_device(host, before)
     except MachineError as error:
-        put_back(host, before, because=error)
+        try:
+            put_back(host, before)
+        except MachineError as worse:
+            raise MachineError(f"{error.what} And then: {worse.what}", worse.do) from None
         raise
 
 
-def put_back(host: Host, before: State, because: MachineError | None = None) -> None:
+def put_back(host: Host, before: State) -> None:
     """Loads the module with every parameter that it had; does nothing where it has them.
-
-    Args:
-        host: where.
-        before: as it was.
-        because: what went wrong before; it stands in the message if this fails, too.
 
     Raises:
         MachineError: it could not be done.
     """
-    try:
-        _put_back(host, before)
-    except MachineError as error:
-        if because is None:
-            raise
-        raise MachineError(f"{because.what} And then: {error.what}", error.do) from None
-
-
-def _put_back(host: Host, before: State) -> None:
     found = find(host)
     if found is None or dict(found.parameters) != before.parameters:
         if found is not None:
@@ -236,17 +228,6 @@ def _differing(host: Host, before: State) -> tuple[str, ...]:
     found = find(host)
     now = dict(found.parameters) if found else {}
     return tuple(name for name, value in before.parameters.items() if now.get(name) != value)
-
-
-def _check_loadable(host: Host, module: Module) -> None:
-    """An upgrade may have taken away the modules of the kernel that runs: what is unloaded then does
-    not come back."""
-    found = host.run((_program("modprobe"), "--show-depends", module.name), _RELOAD_LIMIT_S)
-    if not found.ok:
-        raise MachineError(
-            f"{module.name} is loaded, but could not be loaded again: {found.said}",
-            "Was the kernel upgraded? Boot the new one. Without modprobe: apt-get install kmod",
-        )
 
 
 def _program(name: str) -> str:

@@ -171,7 +171,8 @@ def parse(text: str, state: str) -> Domain:
 def _domain(root: Element, state: str) -> Domain:
     if root.tag != "domain":
         raise ValueError(f"it is a <{root.tag}>")
-    kind = root.find("os/type")
+    kind, cpu, page = map(root.find, ("os/type", "cpu", "memoryBacking/hugepages/page"))
+    size = "huge" if page is None else f"{page.get('size')} {page.get('unit', 'KiB')}"
     return Domain(
         name=_text(root, "name") or "",
         state=state,
@@ -179,8 +180,8 @@ def _domain(root: Element, state: str) -> Domain:
         machine_type=None if kind is None else kind.get("machine"),
         cpus=int(_text(root, "vcpu") or 1),
         memory=_memory(root),
-        pages=_pages(root),
-        cpu=_cpu(root),
+        pages=None if root.find("memoryBacking/hugepages") is None else size,
+        cpu=None if cpu is None else _text(cpu, "model") or cpu.get("mode"),
         pinned=root.find("cputune/vcpupin") is not None,
         cards=tuple(_cards(root)),
     )
@@ -197,20 +198,6 @@ def _memory(root: Element) -> int:
     if element is None or not element.text:
         raise ValueError("it has no memory")
     return int(element.text) * _UNITS[element.get("unit", "KiB")]
-
-
-def _pages(root: Element) -> str | None:
-    if root.find("memoryBacking/hugepages") is None:
-        return None
-    page = root.find("memoryBacking/hugepages/page")
-    return "huge" if page is None else f"{page.get('size')} {page.get('unit', 'KiB')}"
-
-
-def _cpu(root: Element) -> str | None:
-    element = root.find("cpu")
-    if element is None:
-        return None
-    return _text(element, "model") or element.get("mode")
 
 
 def _cards(root: Element) -> Iterator[Card]:

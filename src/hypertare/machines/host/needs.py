@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
-from hypertare.machines.host import huge_pages, journal, kvm, vhost
+from hypertare.machines.host import kvm
+from hypertare.machines.host.huge_pages import find_huge_pages
+from hypertare.machines.host.journal import held_by_another, is_held
+from hypertare.machines.host.vhost import check_vhost
 from hypertare.protocol import plan
 from hypertare.protocol.constants import HUGE_PAGE
 
@@ -37,11 +40,6 @@ class Needs:
     huge_pages: int = 0
     vhost: bool = False
 
-    @property
-    def of_settings(self) -> bool:
-        """Whether any is a setting of this host."""
-        return self.paging is not None or self.huge_pages > 0
-
     @classmethod
     def of(cls, bench: plan.Bench) -> Needs:
         guests = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Guest)]
@@ -54,41 +52,33 @@ class Needs:
             )
         return cls(
             next(iter(paging), None),
-            sum(
-                huge_pages.needed(guest.memory) for guest in guests if guest.settings.pages == "2M"
-            ),
+            # Whole pages for each guest.
+            sum(-(-guest.memory // HUGE_PAGE) for guest in guests if guest.settings.pages == "2M"),
             any(guest.settings.datapath == "vhost" for guest in guests),
         )
 
 
-def met(host: Host, needs: Needs) -> bool:
-    """Whether the host has these page tables and huge pages without a change."""
-    module, pages = kvm.find(host), huge_pages.find(host)
-    paging = needs.paging is None or (module is not None and module.paging == needs.paging)
-    return paging and (
-        not needs.huge_pages or (pages is not None and pages.free >= needs.huge_pages)
-    )
-
-
-def check(host: Host, needs: Needs, allow: Permissions) -> None:
+def check(host: Host, needs: Needs, allow: Permissions) -> bool:
     """Whether the host has what a bench needs, or may be made to have it; changes nothing.
 
     What another run has made it have at the moment, it has for that one alone.
+
+    Returns:
+        Whether it has these page tables and huge pages without a change.
 
     Raises:
         MachineError: it has not, and what to do about it.
     """
     if needs.vhost:
-        vhost.check(host)
-    if needs.of_settings and journal.is_held(host):
-        raise journal.held_by_another()
-    if needs.paging is not None:
-        _check_paging(host, needs.paging, allow)
-    if needs.huge_pages:
-        _check_huge_pages(host, needs.huge_pages, allow)
+        check_vhost(host)
+    if (needs.paging is not None or needs.huge_pages) and is_held(host):
+        raise held_by_another()
+    has_paging = needs.paging is None or _has_paging(host, needs.paging, allow)
+    has_pages = not needs.huge_pages or _has_huge_pages(host, needs.huge_pages, allow)
+    return has_paging and has_pages
 
 
-def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
+def _has_paging(host: Host, paging: plan.Paging, allow: Permissions) -> bool:
     module = kvm.find(host)
     if module is None:
         raise MachineError(
@@ -97,7 +87,7 @@ def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
             "which brings a KVM host of its own.",
         )
     if module.paging == paging:
-        return
+        return True
     if module.paging is None:
         raise MachineError(
             f"sut.paging asks for {paging} page tables, but {module.name} does not report which it "
@@ -113,10 +103,11 @@ def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
         )
     require_root("--allow-module-reload")
     kvm.check_free(host, module)
+    return False
 
 
-def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
-    found = huge_pages.find(host)
+def _has_huge_pages(host: Host, count: int, allow: Permissions) -> bool:
+    found = find_huge_pages(host)
     size = human_size(count * HUGE_PAGE)
     if found is None:
         raise MachineError(
@@ -125,7 +116,7 @@ def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
             'Take sut.pages = "4K" or "thp".',
         )
     if found.free >= count:
-        return
+        return True
     missing = count - found.free
     if not allow.huge_pages:
         raise MachineError(
@@ -142,6 +133,7 @@ def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
             f"aside: {human_size(available)} of memory are available.",
             "Give the guests less with sut.memory, or end what takes the memory.",
         )
+    return False
 
 
 def require_root(option: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hypertare.base.errors import MachineError
@@ -16,12 +15,6 @@ from hypertare.study.given import pid_of
 _MOST_BYTES = 1 << 16
 _MOST_PROCESSES = 100_000
 _MOST_NAMED = 5
-
-
-@dataclass(frozen=True)
-class _Process:
-    parent: int
-    command: str
 
 
 def process_of(outside: str, proc: Path = Path("/proc"), own: int | None = None) -> int:
@@ -43,8 +36,10 @@ def process_of(outside: str, proc: Path = Path("/proc"), own: int | None = None)
                 "Is the machine on this host, and running? Or name words of its process's command line.",
             )
         return wanted
-    ours = _around(processes, os.getpid() if own is None else own)
-    found = [pid for pid, one in processes.items() if outside in one.command and pid not in ours]
+    own = os.getpid() if own is None else own
+    ours = {own, *_above(processes, own)}
+    ours |= {pid for pid in processes if own in _above(processes, pid)}
+    found = [pid for pid, (_, words) in processes.items() if outside in words and pid not in ours]
     # What a process has started may have its words.
     roots = [pid for pid in found if not any(one in found for one in _above(processes, pid))]
     if len(roots) == 1:
@@ -62,8 +57,8 @@ def process_of(outside: str, proc: Path = Path("/proc"), own: int | None = None)
     )
 
 
-def _processes(proc: Path) -> dict[int, _Process]:
-    """Returns all processes by number, in ascending order."""
+def _processes(proc: Path) -> dict[int, tuple[int, str]]:
+    """Returns parent and command line of all processes by number, in ascending order."""
     found = {}
     numbers = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
     for pid in numbers[:_MOST_PROCESSES]:
@@ -72,7 +67,7 @@ def _processes(proc: Path) -> dict[int, _Process]:
             # proc_pid_stat(5): the name may hold anything, so it ends at the last parenthesis.
             parent = int(_read(proc / str(pid) / "stat").rpartition(")")[2].split()[1])
             words = _read(proc / str(pid) / "cmdline").rstrip("\0").replace("\0", " ")
-            found[pid] = _Process(parent, words)
+            found[pid] = parent, words
     return found
 
 
@@ -81,16 +76,10 @@ def _read(path: Path) -> str:
         return file.read(_MOST_BYTES).decode(errors="replace")
 
 
-def _around(processes: Mapping[int, _Process], own: int) -> set[int]:
-    """A process, those that led to it, and all below it."""
-    below = {pid for pid in processes if own in _above(processes, pid)}
-    return {own, *_above(processes, own), *below}
-
-
-def _above(processes: Mapping[int, _Process], pid: int) -> Iterator[int]:
+def _above(processes: Mapping[int, tuple[int, str]], pid: int) -> Iterator[int]:
     """Its parent, that one's, and so on."""
     seen = {pid}
-    while (one := processes.get(pid)) is not None and one.parent not in seen:
-        pid = one.parent
+    while pid in processes and processes[pid][0] not in seen:
+        pid = processes[pid][0]
         seen.add(pid)
         yield pid

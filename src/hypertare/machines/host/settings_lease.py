@@ -17,7 +17,7 @@ from hypertare.base.host_files import Host
 from hypertare.machines.host import journal
 from hypertare.machines.host.host_settings import PUT_BACK, HostSettings
 from hypertare.machines.host.keeper import PATIENCE_S, Answer
-from hypertare.machines.host.needs import Needs, Permissions, check, met
+from hypertare.machines.host.needs import Needs, Permissions, check
 
 _ANSWER_LIMIT_S = 90.0
 """Unloading, loading, and both again where that fails; memory may have to be moved for huge pages."""
@@ -49,11 +49,14 @@ class SettingsLease:
         """
         host = Host(root=self.root)
         if self._keeper is None:
-            check(host, needs, self.allow)
-            if met(host, needs):
+            if check(host, needs, self.allow):
                 return
             self._begin()
-        self._ask(needs)
+        assert self._keeper is not None and self._keeper.stdin is not None
+        with contextlib.suppress(OSError):
+            self._keeper.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
+            self._keeper.stdin.flush()
+        _accept(_heard(self._keeper, _ANSWER_LIMIT_S))
 
     def close(self) -> None:
         """Has everything put back.
@@ -67,7 +70,7 @@ class SettingsLease:
         assert keeper.stdin is not None
         with contextlib.suppress(OSError):
             keeper.stdin.close()
-        answer = _answer(keeper, self.patience_s + _ANSWER_LIMIT_S)
+        answer = _heard(keeper, self.patience_s + _ANSWER_LIMIT_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             keeper.wait(_ANSWER_LIMIT_S)
         if answer.what is not None:
@@ -87,7 +90,7 @@ class SettingsLease:
             start_new_session=True,
         )
         try:
-            self._taken(_answer(keeper, _ANSWER_LIMIT_S))
+            _accept(_heard(keeper, _ANSWER_LIMIT_S))
         except MachineError:
             # It has changed nothing for us, so nothing is to be put back; the next bench asks again.
             assert keeper.stdin is not None
@@ -97,21 +100,15 @@ class SettingsLease:
             raise
         self._keeper = keeper
 
-    def _ask(self, needs: Needs) -> None:
-        assert self._keeper is not None and self._keeper.stdin is not None
-        with contextlib.suppress(OSError):
-            self._keeper.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
-            self._keeper.stdin.flush()
-        self._taken(_answer(self._keeper, _ANSWER_LIMIT_S))
 
-    def _taken(self, answer: Answer) -> None:
-        if answer.what is not None:
-            raise MachineError(answer.what, answer.do)
-        if answer.last:
-            raise MachineError(_GONE, f"As root see: {PUT_BACK}")
+def _accept(answer: Answer) -> None:
+    if answer.what is not None:
+        raise MachineError(answer.what, answer.do)
+    if answer.last:
+        raise MachineError(_GONE, f"As root see: {PUT_BACK}")
 
 
-def _answer(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:
+def _heard(keeper: subprocess.Popen[bytes], limit_s: float) -> Answer:
     """Returns the keeper's next answer; if none comes in time, an answer with an error and `last` set."""
     answers = keeper.stdout
     assert answers is not None

@@ -64,10 +64,8 @@ def find(host: Host) -> Xen:
     return Xen(report["xen_version"], report["xen_scheduler"], megabytes << 20)
 
 
-def check_driver_domain(host: Host, *, root: bool | None = None) -> None:
+def check_driver_domain(host: Host) -> None:
     """Whether guests of Xen can be made from here.
-
-    `root`: whether this is root; found out unless given.
 
     Raises:
         MachineError: they cannot, why, and what to do.
@@ -83,20 +81,20 @@ def check_driver_domain(host: Host, *, root: bool | None = None) -> None:
             "control_d): guests are made in Domain-0.",
             f"Run it there; {_EMULATED}",
         )
-    if not (os.geteuid() == 0 if root is None else root):
+    if os.geteuid() != 0:
         raise MachineError(
             "Guests of Xen are made by root only.", "Run it as root: sudo hypertare run ..."
         )
 
 
-def check(host: Host, studies: Iterable[Study], *, root: bool | None = None) -> Xen:
+def check(host: Host, studies: Iterable[Study]) -> Xen:
     """Whether the guests of these studies, which are one with the levels of each bench in place, can
     be had; changes nothing.
 
     Raises:
         MachineError: they cannot, why, and what to do.
     """
-    check_driver_domain(host, root=root)
+    check_driver_domain(host)
     xen = find(host)
     for study in studies:
         _check_scheduler(xen, study)

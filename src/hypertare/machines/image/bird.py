@@ -8,6 +8,7 @@ import hashlib
 import json
 import stat
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hypertare.base.arch import ARCH
@@ -26,48 +27,13 @@ _PLACE = "guest/bird.cpio"
 """Of the archive in the root of a machine that has guests of its own."""
 _ROOT = "root"
 
-
 IN_GUEST = (f"/{_PROGRAM}",)
 
 
 @dataclass(frozen=True)
-class Bird:
-    """The daemon in the cache."""
-
-    entry: Entry
-
-    @property
-    def archive(self) -> Path:
-        """The archive that a guest's kernel unpacks after the guest's own initramfs."""
-        return self.entry.path / _ARCHIVE
-
-    @property
-    def in_guest(self) -> tuple[str, ...]:
-        """How a guest starts it."""
-        return IN_GUEST
-
-    @property
-    def here(self) -> tuple[str, ...]:
-        """How a node of this host starts it."""
-        root = self.entry.path / _ROOT
-        libraries = root / ARCH.libraries
-        return (
-            *(str(libraries / ARCH.loader_name), "--library-path", str(libraries)),
-            str(root / _PROGRAM),
-        )
-
-    @property
-    def carried(self) -> Path:
-        """The archive for a machine that has guests of its own: it holds `archive`, with which they are
-        booted.
-        """
-        return self.entry.path / _CARRIED
-
-
-@dataclass(frozen=True)
 class Start:
-    """How a node of a machine starts the daemon, and how a guest of the machine, which has it from
-    the archive.
+    """How a node of a machine starts the daemon, and how a guest of the machine, whose kernel unpacks the
+    archive after the guest's own initramfs.
     """
 
     here: tuple[str, ...]
@@ -75,27 +41,44 @@ class Start:
     archive: Path
 
 
+@dataclass(frozen=True)
+class Bird(Start):
+    """The daemon in the cache. `carried` is the archive for a machine that has guests of its own: it holds
+    `archive`, with which they are booted.
+    """
+
+    carried: Path
+    entry: Entry
+
+
 ON_EMULATED = Start(IN_GUEST, IN_GUEST, Path("/") / _PLACE)
 """On an emulated machine, whose root has either archive."""
 
 
-def build(progress: Progress = lambda _: None, *, cache: Cache | None = None) -> Bird:
+def build(progress: Progress = lambda _: None) -> Bird:
     """The daemon, from the cache or made now.
 
     Raises:
         MachineError: the package cannot be had, or lacks what it should have.
         DamagedError: a file is not what was put there.
     """
-    store = cache or Cache()
+    store = Cache()
     packages = fetched_all(_PACKAGES, store)
-    known = store.find("images", _key(packages)) if packages else None
-    if known:
-        return Bird(known)
-    packages = fetch_all(_PACKAGES, store, progress)
-    members = Userland(packages).members([_PROGRAM])
-    what = f"BIRD {packages[0].facts['version']}"
+    entry = store.find("images", _key(packages)) if packages else None
+    if entry is None:
+        packages = fetch_all(_PACKAGES, store, progress)
+        members = Userland(packages).members([_PROGRAM])
+        what = f"BIRD {packages[0].facts['version']}"
+        fill = partial(_fill, members)
+        entry = store.make("images", _key(packages), what, fill, progress)
+    root = entry.path / _ROOT
+    loader = (str(root / ARCH.libraries / ARCH.loader_name), "--library-path")
     return Bird(
-        store.make("images", _key(packages), what, lambda place: _fill(place, members), progress)
+        (*loader, str(root / ARCH.libraries), str(root / _PROGRAM)),
+        IN_GUEST,
+        entry.path / _ARCHIVE,
+        entry.path / _CARRIED,
+        entry,
     )
 
 
@@ -104,15 +87,10 @@ def _key(packages: list[Entry]) -> str:
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
 
 
-def _fill(place: Path, members: list[cpio.Member]) -> dict[str, str]:
+def _fill(members: list[cpio.Member], place: Path) -> dict[str, str]:
     archive = cpio.archive(members)
     (place / _ARCHIVE).write_bytes(archive)
     (place / _CARRIED).write_bytes(cpio.archive([cpio.file(_PLACE, archive)]))
-    for member in members:
-        # The loader is started by its file's own name here.
-        if stat.S_ISREG(member.mode):
-            file = place / _ROOT / member.path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(member.data)
-            file.chmod(0o755)
+    # Without the links: the loader is started by its file's own name here.
+    cpio.unpack((one for one in members if stat.S_ISREG(one.mode)), place / _ROOT)
     return {}

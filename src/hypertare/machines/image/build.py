@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -19,16 +19,23 @@ from hypertare.design.profiles import (
     Vmm,
     find_profile,
 )
-from hypertare.machines.image import cpio, kernel_module, qemu, xen
-from hypertare.machines.image import kernel as kernels
+from hypertare.machines.image import cpio
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
-from hypertare.machines.image.kernel import Kernel, KernelSource
-from hypertare.machines.image.kernel_module import Built
-from hypertare.machines.image.modules import ModuleTree, unsigned
-from hypertare.machines.image.programs import Choice, Programs
+from hypertare.machines.image.kernel import (
+    KernelSource,
+    find_kernel,
+    find_source,
+    key_of,
+    loadable,
+    make_kernel,
+    source_of,
+)
+from hypertare.machines.image.kernel_module import Built, find_module, make_module
+from hypertare.machines.image.modules import unsigned
+from hypertare.machines.image.programs import Programs
 from hypertare.machines.image.qemu import Qemu
-from hypertare.machines.image.xen import Xen
+from hypertare.machines.image.xen import XEN_FILE, XEN_KERNEL, Xen, quick_to_boot
 from hypertare.protocol.constants import MODULES_DIRECTORY
 
 VERSION = 2
@@ -63,15 +70,17 @@ class Image:
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
-def silent(_: str) -> None:
-    """Progress that nobody watches."""
+_VMMS: dict[Vmm, Callable[[Cache, Progress, bool], Xen | Qemu]] = {
+    "xen": Xen.fetch,
+    "qemu": Qemu.fetch,
+}
 
 
 def build(
     kernel: str = DEFAULT_KERNEL,
     profile: str = DEFAULT_PROFILE,
     agent: Path | None = None,
-    progress: Progress = silent,
+    progress: Progress = lambda _: None,
     *,
     programs: Sequence[str] = (),
     cache: Cache | None = None,
@@ -88,38 +97,44 @@ def build(
         MachineError: no agent, no network, no room, or no way to get the kernel or the programs on
             this host.
     """
-    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
-    init = _agent(agent or agent_binary())
-    store = cache or Cache()
-    found = None if refresh else _open(asked, init, store)
-    if found:
-        return found
-    return _make(asked, init, store, progress, refresh)
+    wanted, chosen = find_profile(profile), real.choose(programs)
+    init, store = _agent(agent or agent_binary()), cache or Cache()
+    for first in (True, False):
+        newest = refresh and first
+        source = source_of(kernel, store, progress, newest)
+        try:
+            made = find_kernel(source, store) or make_kernel(source, store, progress)
+            own = _own(source, wanted, store, progress, newest)
+            vmm = _VMMS[wanted.vmm](store, progress, newest) if wanted.vmm else None
+            real_ones = real.fetch(chosen, store, progress, newest) if chosen.sets else None
+            parts = _Parts(source, wanted, init, tuple(own), vmm, real_ones)
+            entry = store.sound("images", parts.key) or _write(parts, made, store, progress)
+            return _image(parts, made, entry)
+        except DamagedError as damage:
+            # What is sound stays, for another process may use it.
+            progress(f"{damage}; making it again")
+            store.drop(damage.entry)
+            last = damage
+    raise MachineError(
+        f"{last}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
+    )
 
 
-def ready(
-    kernel: str = DEFAULT_KERNEL,
-    profile: str = DEFAULT_PROFILE,
-    agent: Path | None = None,
-    *,
-    programs: Sequence[str] = (),
-    cache: Cache | None = None,
-) -> Image | None:
-    """The image when it is already made.
+def ready(cache: Cache) -> Image | None:
+    """The image of guests with the default kernel when it is already made.
 
     Raises:
-        HypertareError: as `build`, where the input is wrong or there is no agent.
+        HypertareError: there is no agent.
     """
-    init = _agent(agent or agent_binary())
-    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
-    return _open(asked, init, cache or Cache())
-
-
-@dataclass(frozen=True)
-class _Asked:
-    kernel: str
-    profile: Profile
-    programs: Choice
+    wanted, init = find_profile(DEFAULT_PROFILE), _agent(agent_binary())
+    source = find_source(DEFAULT_KERNEL, cache)
+    made = find_kernel(source, cache) if source else None
+    if source is None or made is None:
+        return None
+    own = [find_module(name, source, cache) for name in wanted.all_own]
+    parts = _Parts(source, wanted, init, tuple(filter(None, own)), None, None)
+    entry = None if None in own else cache.sound("images", parts.key)
+    return _image(parts, made, entry) if entry else None
 
 
 @dataclass(frozen=True)
@@ -137,7 +152,7 @@ class _Parts:
     def key(self) -> str:
         inputs = {
             "version": VERSION,
-            "kernel": kernels.key_of(self.source),
+            "kernel": key_of(self.source),
             "modules": self.source.modules_digest,
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.all_own],
@@ -169,50 +184,7 @@ def _signature(wanted: Profile) -> list[object]:
     return [wanted.name, *modules, wanted.directories, *guests]
 
 
-def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
-    wanted = asked.profile
-    source = kernels.find_source(asked.kernel, store)
-    made = kernels.open_kernel(source, store) if source else None
-    own = _found_own(source, wanted, store) if source else None
-    vmm = _found_vmm(wanted.vmm, store)
-    programs = real.find(asked.programs, store) if asked.programs.sets else None
-    if source is None or made is None or own is None or (wanted.vmm and vmm is None):
-        return None
-    if asked.programs.sets and programs is None:
-        return None
-    parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
-    entry = store.find("images", parts.key)
-    try:
-        return _image(parts, made, entry) if entry else None
-    except DamagedError:
-        return None
-
-
-def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh: bool) -> Image:
-    """Makes what is missing or damaged; what is sound stays, for another process may use it."""
-    wanted = asked.profile
-    for first in (True, False):
-        newest = refresh and first
-        source = kernels.source(asked.kernel, store, progress, newest)
-        try:
-            made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
-            own = _own(source, wanted, store, progress, newest)
-            vmm = _vmm(wanted.vmm, store, progress, newest)
-            chosen = asked.programs
-            programs = real.fetch(chosen, store, progress, newest) if chosen.sets else None
-            parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
-            entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
-            return _image(parts, made, entry)
-        except DamagedError as damage:
-            progress(f"{damage}; making it again")
-            store.drop(damage.entry)
-            last = damage
-    raise MachineError(
-        f"{last}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
-    )
-
-
-def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Entry:
+def _write(parts: _Parts, made: Entry, store: Cache, progress: Progress) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
         members, modules = _contents(
@@ -222,12 +194,12 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         # A second archive behind the first: where both have a file, the second one's counts.
         further = cpio.archive(programs) if programs else b""
         own = parts.vmm or parts.wanted.paravirtual
-        kernel = kernels.loadable(made.path().read_bytes()) if own else b""
+        kernel = loadable(made.read(made.facts["file"])) if own else b""
         if parts.has_xen_kernel:
-            kernel = xen.quick_to_boot(kernel)
-            (place / xen.KERNEL).write_bytes(kernel)
+            kernel = quick_to_boot(kernel)
+            (place / XEN_KERNEL).write_bytes(kernel)
         if isinstance(parts.vmm, Xen):
-            (place / xen.FILE).write_bytes(parts.vmm.kernel())
+            (place / XEN_FILE).write_bytes(parts.vmm.kernel())
         if parts.vmm:
             members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
             further = b""
@@ -235,7 +207,7 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         return {
             "modules": " ".join(modules),
             "profile": parts.wanted.name,
-            "release": made.release,
+            "release": made.facts["release"],
             "programs_size": str(cpio.unpacked(programs)),
         }
 
@@ -254,76 +226,31 @@ def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
     return [cpio.file(path, data) for path, data in files.items()]
 
 
-def _found_vmm(wanted: Vmm | None, store: Cache) -> Xen | Qemu | None:
-    """What runs the machine's guests, where its packages were fetched before."""
-    match wanted:
-        case "xen":
-            return xen.find(store)
-        case "qemu":
-            return qemu.find(store)
-    return None
-
-
-def _vmm(wanted: Vmm | None, store: Cache, progress: Progress, refresh: bool) -> Xen | Qemu | None:
-    """The same, fetched where it is not there."""
-    match wanted:
-        case "xen":
-            return xen.fetch(store, progress, refresh)
-        case "qemu":
-            return qemu.fetch(store, progress, refresh)
-    return None
-
-
-def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
-    """The project's own modules when all are made, or known not to be possible."""
-    found = [kernel_module.find(name, source, store) for name in wanted.all_own]
-    own = [built for built in found if built]
-    return own if len(own) == len(found) else None
-
-
 def _own(
     source: KernelSource, wanted: Profile, store: Cache, progress: Progress, refresh: bool
 ) -> list[Built]:
-    """The same, built where they are not; `refresh` tries again what was not possible."""
+    """The project's own modules, built where they are not; `refresh` tries again what was not possible."""
     own = []
     for name in wanted.all_own:
-        built = kernel_module.sound(kernel_module.find(name, source, store), store)
+        built = find_module(name, source, store)
         if built and built.reason and refresh:
             store.drop(built.entry)
             built = None
-        own.append(built or kernel_module.make(name, source, store, progress))
+        own.append(built or make_module(name, source, store, progress))
     return own
 
 
-def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
-    made = kernels.open_kernel(source, store)
-    try:
-        return made if made and made.path() else None
-    except DamagedError as damage:
-        store.drop(damage.entry)
-        return None
-
-
-def _sound_files(key: str, store: Cache) -> Entry | None:
-    entry = store.find("images", key)
-    try:
-        return entry if entry and all(entry.file(name) for name in entry.digests) else None
-    except DamagedError as damage:
-        store.drop(damage.entry)
-        return None
-
-
-def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
+def _image(parts: _Parts, made: Entry, entry: Entry) -> Image:
     package = parts.source.package
-    held = (made.entry, entry, *([package] if package else []))
+    held = (made, entry, *([package] if package else []))
     return Image(
-        kernel=entry.file(xen.KERNEL) if parts.has_xen_kernel else made.path(),
-        initramfs=entry.file(INITRAMFS),
-        kernel_release=made.release,
+        kernel=entry.path / XEN_KERNEL if parts.has_xen_kernel else made.path / made.facts["file"],
+        initramfs=entry.path / INITRAMFS,
+        kernel_release=made.facts["release"],
         kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
-        hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
+        hypervisor=entry.path / XEN_FILE if isinstance(parts.vmm, Xen) else None,
         programs=parts.programs.versions if parts.programs else "",
         programs_size=int(entry.facts["programs_size"]),
         _held=held,
@@ -334,43 +261,34 @@ def _contents(
     source: KernelSource, wanted: Profile, init: bytes, own: Sequence[Built]
 ) -> tuple[list[cpio.Member], list[str]]:
     _refuse_dynamic(init)
-    tree = source.modules()
+    tree = source.modules
     # A kernel that comes without modules is taken at its word: all is built in.
-    modules = (
-        _modules(tree, wanted) if tree else {name: [] for name in wanted.required + wanted.wanted}
-    )
+    names = [*wanted.required, *(name for name in wanted.wanted if not tree or tree.has(name))]
+    modules = {name: tree.load_order(name) if tree else [] for name in names}
     files = {name for order in modules.values() for name in order}
     modules |= {built.name: [built.name] for built in own if built.reason is None}
+    # The index has a line a module: its name, then its files in load order; none when it is built in.
+    lines = (
+        " ".join([name, *(f"{m}.ko" for m in order)]) + "\n" for name, order in modules.items()
+    )
     members = [
         cpio.file("init", init, executable=True),
         # The kernel opens it for init's output before anything is mounted.
         cpio.device("dev/console", 5, 1),
         *(cpio.directory(name) for name in wanted.directories),
-        cpio.file(f"{_MODULES}/index", _index(modules)),
+        cpio.file(f"{_MODULES}/index", "".join(lines).encode()),
     ]
     if tree:
         own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
         members += [cpio.file(f"{_MODULES}/{name}.ko", data) for name, data in own_files.items()]
-    members += [_own_member(built) for built in own]
+    for built in own:
+        if built.reason is None:
+            members.append(cpio.file(f"{_MODULES}/{built.name}.ko", built.content()))
+        else:
+            # For the agent to report.
+            why = f"{built.reason}\n".encode()
+            members.append(cpio.file(f"{_MODULES}/{built.name}.missing", why))
     return members, sorted(modules)
-
-
-def _own_member(built: Built) -> cpio.Member:
-    """The module, or the reason why there is none, for the agent to report."""
-    if built.reason is not None:
-        return cpio.file(f"{_MODULES}/{built.name}.missing", f"{built.reason}\n".encode())
-    return cpio.file(f"{_MODULES}/{built.name}.ko", built.content())
-
-
-def _modules(tree: ModuleTree, wanted: Profile) -> dict[str, list[str]]:
-    names = [*wanted.required, *(name for name in wanted.wanted if tree.has(name))]
-    return {name: tree.load_order(name) for name in names}
-
-
-def _index(modules: dict[str, list[str]]) -> bytes:
-    """A line a module: its name, then its files in load order; none when it is built in."""
-    lines = (" ".join([name, *(f"{m}.ko" for m in order)]) for name, order in modules.items())
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _agent(path: Path) -> bytes:

@@ -64,7 +64,7 @@ def decompress(packed: bytes) -> bytes:
         raise InputError(f"Its compressed kernel is damaged: {error}.") from error
 
 
-def release(data: bytes) -> str | None:
+def release_of(data: bytes) -> str | None:
     """The kernel's release (`uname -r`), from a bzImage's header or an uncompressed kernel."""
     if is_bzimage(data):
         (pointer,) = struct.unpack_from("<H", data, 0x20E)

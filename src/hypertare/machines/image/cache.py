@@ -75,11 +75,9 @@ class _Hold:
 def _is_open(descriptor: int, path: Path) -> bool:
     """Whether the path still leads to what the descriptor has open."""
     try:
-        there = path.stat()
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
         return False
-    here = os.fstat(descriptor)
-    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
 @dataclass(frozen=True)
@@ -99,21 +97,13 @@ class Entry:
         """Whether it is what is in its place, and not one that was made after it."""
         return self._hold is None or self._hold.is_of(self.path)
 
-    def file(self, name: str) -> Path:
-        """The path of a file of this entry, after checking its content.
-
-        Raises:
-            DamagedError: the file is missing or changed.
-        """
-        path = self.path / name
+    def is_sound(self, name: str) -> bool:
+        """Whether a file of this entry is what was put there."""
         try:
-            with path.open("rb") as opened:
-                found = hashlib.file_digest(opened, "sha256").hexdigest()
-        except OSError as error:
-            raise DamagedError(self, name) from error
-        if found != self.digests.get(name):
-            raise DamagedError(self, name)
-        return path
+            with (self.path / name).open("rb") as opened:
+                return hashlib.file_digest(opened, "sha256").hexdigest() == self.digests.get(name)
+        except OSError:
+            return False
 
     def read(self, name: str) -> bytes:
         """A file's checked content.
@@ -203,13 +193,6 @@ class Cache:
 
     def find(self, kind: Kind, key: str) -> Entry | None:
         """The entry, held and marked as used; its files are not yet checked."""
-        entry = self._open(kind, key)
-        if entry:
-            with suppress(OSError):
-                os.utime(entry.path)
-        return entry
-
-    def _open(self, kind: Kind, key: str) -> Entry | None:
         path = self.root / kind / key
         try:
             hold = _Hold(path)
@@ -217,7 +200,19 @@ class Cache:
             entry = Entry(kind, key, path, meta["what"], meta["facts"], meta["digests"], hold)
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return entry if hold.is_of(path) else None
+        if not hold.is_of(path):
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return entry
+
+    def sound(self, kind: Kind, key: str) -> Entry | None:
+        """The entry, with all its files checked; a damaged one is taken away."""
+        entry = self.find(kind, key)
+        if entry and not all(entry.is_sound(name) for name in entry.digests):
+            self.drop(entry)
+            return None
+        return entry
 
     def make(
         self,
@@ -317,15 +312,15 @@ class Cache:
             return [listed for listed in old if _is_free(listed.path)]
         if not old:
             return []
+        gone = []
         with self._writable():
             self._clear()
-            return [listed for listed in old if self._remove(listed)]
-
-    def _remove(self, listed: Listed) -> bool:
-        with self._moving(), _alone(listed.path) as free:
-            if free:
-                self._take_away(listed.path)
-            return free
+            for listed in old:
+                with self._moving(), _alone(listed.path) as free:
+                    if free:
+                        self._take_away(listed.path)
+                        gone.append(listed)
+        return gone
 
     def _directories(self, kind: Kind) -> list[Path]:
         try:
@@ -364,20 +359,17 @@ class Cache:
         try:
             yield
         except OSError as error:
-            raise _unwritable(self.root, error) from error
-
-
-def _unwritable(root: Path, error: OSError) -> MachineError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return MachineError(
-            f"No room in the cache directory {root}: {error.strerror}.",
-            "Free about 1 GB there (`hypertare image gc --all` removes what is cached), "
-            "or name another directory with HYPERTARE_CACHE.",
-        )
-    return MachineError(
-        f"The cache directory {root} cannot be written: {error.strerror} ({error.filename}).",
-        "Name another directory with HYPERTARE_CACHE.",
-    )
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise MachineError(
+                    f"No room in the cache directory {self.root}: {error.strerror}.",
+                    "Free about 1 GB there (`hypertare image gc --all` removes what is cached), "
+                    "or name another directory with HYPERTARE_CACHE.",
+                ) from error
+            raise MachineError(
+                f"The cache directory {self.root} cannot be written: {error.strerror} "
+                f"({error.filename}).",
+                "Name another directory with HYPERTARE_CACHE.",
+            ) from error
 
 
 def _digests(root: Path) -> Iterator[tuple[str, str]]:

@@ -25,9 +25,13 @@ from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
 from hypertare.base.units import human_duration
-from hypertare.machines.image import source, stable_releases
-from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.source import Source
+from hypertare.machines.image.stable_releases import (
+    RELEASE_FILES,
+    RELEASES_SHA256,
+    fetch_stable_releases,
+)
 from hypertare.machines.image.userland import fetch_all
 
 VERSION = 3
@@ -127,7 +131,7 @@ class Recipe:
         return self._digest()
 
     def _digest(self, *more: str) -> str:
-        parts = [VERSION, QEMU.sha256, stable_releases.SHA256, _OPTIONS, *more]
+        parts = [VERSION, QEMU.sha256, RELEASES_SHA256, _OPTIONS, *more]
         digest = hashlib.sha256(json.dumps(parts).encode())
         for path in (*self.patches, self.devices):
             digest.update(path.read_bytes())
@@ -140,7 +144,8 @@ def find(cache: Cache) -> Emulator | None:
     Raises:
         MachineError: it cannot be built here, or could not when that was tried.
     """
-    return _sound(cache, recipe().key)
+    entry = cache.sound("emulators", recipe().key)
+    return _usable(entry) if entry else None
 
 
 def build(
@@ -161,7 +166,8 @@ def build(
     entry = store.find("emulators", how.key)
     if again and entry and "reason" in entry.facts:
         store.drop(entry)
-    return _sound(store, how.key) or _make(how, store, progress, sources)
+    found = store.sound("emulators", how.key) or _make(how, store, progress, sources)
+    return _usable(found)
 
 
 def recipe() -> Recipe:
@@ -205,42 +211,31 @@ def _here(program: str) -> str:
     return shutil.which(program, path=_PATH) or program
 
 
-def _sound(cache: Cache, key: str) -> Emulator | None:
-    """Returns the emulator from the cache; None if it was not built. Removes a damaged one.
+def _usable(entry: Entry) -> Emulator:
+    """The emulator of an entry.
 
     Raises:
         MachineError: it could not be built.
     """
-    entry = cache.find("emulators", key)
-    if entry is None:
-        return None
     if reason := entry.facts.get("reason"):
-        raise _failure(reason, entry.path / _LOG)
-    try:
-        entry.file(_PROGRAM)
-    except DamagedError:
-        cache.drop(entry)
-        return None
+        raise MachineError(
+            f"The emulator of virtual time does not build. The last lines of {entry.path / _LOG}:\n"
+            f"{reason}",
+            f"`{AGAIN}` tries again; if it stays so, report it with that file.",
+        )
     return Emulator(entry)
-
-
-def _failure(reason: str, log: Path) -> MachineError:
-    return MachineError(
-        f"The emulator of virtual time does not build. The last lines of {log}:\n{reason}",
-        f"`{AGAIN}` tries again; if it stays so, report it with that file.",
-    )
 
 
 class _DoesNotBuildError(Exception):
     """The last lines of its log."""
 
 
-def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> Emulator:
+def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> Entry:
     packages = fetch_all(
         _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
     )
-    original = _original(cache, progress, given)
-    stable = stable_releases.fetch(cache, progress, given)
+    original = QEMU.fetch(cache, progress, given)
+    stable = fetch_stable_releases(cache, progress, given)
 
     def fill(place: Path) -> dict[str, str]:
         work = place / "work"
@@ -255,23 +250,8 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
         (place / _PROGRAM).chmod(0o755)
         return {"compiler": how.compiler}
 
-    entry = cache.make(
-        "emulators", how.key, f"emulator of virtual time, {QEMU.name}", fill, progress
-    )
-    if reason := entry.facts.get("reason"):
-        raise _failure(reason, entry.path / _LOG)
-    return Emulator(entry)
-
-
-def _original(cache: Cache, progress: Progress, given: Path | None) -> Entry:
-    """QEMU's source, fetched again where what is there is damaged."""
-    entry = source.fetch(QEMU, cache, progress, given)
-    try:
-        entry.file(QEMU.file)
-    except DamagedError:
-        cache.drop(entry)
-        entry = source.fetch(QEMU, cache, progress, given)
-    return entry
+    what = f"emulator of virtual time, {QEMU.name}"
+    return cache.make("emulators", how.key, what, fill, progress)
 
 
 class _Building:
@@ -296,7 +276,7 @@ class _Building:
         self._progress(f"unpacking {QEMU.name}")
         packed = str(original.path / QEMU.file)
         self._run(["tar", "-x", "-J", "--no-same-owner", "-f", packed], self._source.parent)
-        releases = [stable.path / name for name in stable_releases.FILES]
+        releases = [stable.path / name for name in RELEASE_FILES]
         for patch in (*releases, *how.patches):
             self._run(["patch", "-p1", "--force", "--input", str(patch)], self._source)
         shutil.copyfile(how.devices, self._source / _DEVICES)

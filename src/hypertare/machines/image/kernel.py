@@ -11,12 +11,19 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.machines.image import bzimage
+from hypertare.machines.image.bzimage import (
+    decompress,
+    has_pvh_entry,
+    is_bzimage,
+    is_elf,
+    payload,
+    release_of,
+)
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.modules import ModuleTree
-from hypertare.machines.image.package import Package, fetch, fetched, look_up
+from hypertare.machines.image.package import fetch, fetched, look_up
 
-VERSION = 1
+_VERSION = 1
 """Of the way a kernel is made ready; part of every key, so that a change makes all anew."""
 
 DEFAULT_PACKAGE = "linux-image-amd64"
@@ -32,27 +39,10 @@ class KernelSource:
     name: str
     digest: str
     boot: Callable[[], bytes]
-    modules: Callable[[], ModuleTree | None]
+    modules: ModuleTree | None
     modules_digest: str
     package: Entry | None = None
     headers: Path | None = None
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel made ready to boot, in the cache."""
-
-    entry: Entry
-    release: str
-    pvh: bool
-
-    def path(self) -> Path:
-        """The checked file.
-
-        Raises:
-            DamagedError: it is not what was put there.
-        """
-        return self.entry.file(self.entry.facts["file"])
 
 
 def find_source(asked: str, cache: Cache) -> KernelSource | None:
@@ -64,10 +54,24 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
     if _package_name(asked):
         entry = fetched(asked, cache)
         return _from_package(entry) if entry else None
-    return _from_host() if asked == "host" else _from_path(Path(asked))
+    if asked != "host":
+        if Path(asked).is_file():
+            return _from_files(Path(asked), None)
+        raise InputError(
+            f"There is no kernel {Path(asked)}.",
+            "Give `debian`, `debian:PACKAGE`, `host`, or the path of a vmlinuz or vmlinux.",
+        )
+    release = os.uname().release
+    boot = Path("/boot") / f"vmlinuz-{release}"
+    if not boot.is_file():
+        raise MachineError(
+            f"This host's own kernel is not on its disk: no {boot}.",
+            "Use the distribution's kernel: `--kernel debian`.",
+        )
+    return _from_files(boot, Path("/lib/modules") / release)
 
 
-def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
+def source_of(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
     """Returns the kernel that `asked` means, and fetches it from the distribution if needed.
 
     `refresh` asks for the newest one.
@@ -81,22 +85,22 @@ def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> Kerne
         return found
     assert name is not None, "what is on this host is found or refused"
     progress(f"looking up {name}")
-    return _from_package(fetch(_real_package(name), cache, asked, progress))
+    package = look_up(name)
+    # A metapackage names the one that holds a kernel.
+    real = re.findall(r"\blinux-image-\d[\w.+~-]*", package.depends)
+    return _from_package(fetch(look_up(real[0]) if real else package, cache, asked, progress))
 
 
 def key_of(source: KernelSource) -> str:
-    return hashlib.sha256(f"{VERSION} {source.digest}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"{_VERSION} {source.digest}".encode()).hexdigest()[:24]
 
 
-def open_kernel(source: KernelSource, cache: Cache) -> Kernel | None:
-    """The kernel of this source when it is already made ready."""
-    entry = cache.find("kernels", key_of(source))
-    if entry is None:
-        return None
-    return Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
+def find_kernel(source: KernelSource, cache: Cache) -> Entry | None:
+    """The kernel of this source when it is already made ready: its `file` and its `release` are facts."""
+    return cache.sound("kernels", key_of(source))
 
 
-def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kernel:
+def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Entry:
     """Unpacks the kernel where that makes it boot faster.
 
     Raises:
@@ -107,36 +111,31 @@ def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kerne
         progress(f"unpacking the kernel {source.name}")
         name, data, release = _bootable(source)
         (place / name).write_bytes(data)
-        return {"file": name, "release": release, "pvh": "yes" if name == "vmlinux" else "no"}
+        return {"file": name, "release": release}
 
-    entry = cache.make("kernels", key_of(source), f"kernel {source.name}", fill, progress)
-    return Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
+    return cache.make("kernels", key_of(source), f"kernel {source.name}", fill, progress)
 
 
 def _bootable(source: KernelSource) -> tuple[str, bytes, str]:
     data = source.boot()
-    release = bzimage.release(data) or "unknown"
-    if bzimage.is_elf(data):
-        if not bzimage.has_pvh_entry(data):
+    release = release_of(data) or "unknown"
+    if is_elf(data):
+        if not has_pvh_entry(data):
             raise InputError(
                 f"The kernel {source.name} is an ELF file without a PVH entry.",
                 "Give its bzImage, or build it with CONFIG_PVH=y.",
             )
         return "vmlinux", data, release
-    if not bzimage.is_bzimage(data):
+    if not is_bzimage(data):
         raise InputError(
             f"The kernel {source.name} is neither a bzImage nor an ELF file.",
             "Give an x86-64 vmlinuz, bzImage or vmlinux.",
         )
     try:
-        vmlinux = bzimage.decompress(bzimage.payload(data))
+        vmlinux = decompress(payload(data))
     except InputError as error:
         raise InputError(f"The kernel {source.name} cannot be unpacked. {error.what}") from error
-    return (
-        ("vmlinux", vmlinux, release)
-        if bzimage.has_pvh_entry(vmlinux)
-        else ("bzImage", data, release)
-    )
+    return ("vmlinux", vmlinux, release) if has_pvh_entry(vmlinux) else ("bzImage", data, release)
 
 
 def _package_name(asked: str) -> str | None:
@@ -146,65 +145,27 @@ def _package_name(asked: str) -> str | None:
     return name if head == "debian" and colon and name else None
 
 
-def _real_package(name: str) -> Package:
-    """Follows a metapackage to the package that holds a kernel."""
-    package = look_up(name)
-    real = re.findall(r"\blinux-image-\d[\w.+~-]*", package.depends)
-    return look_up(real[0]) if real else package
-
-
 def _from_package(entry: Entry) -> KernelSource:
-    boot = _only(entry, r"boot/vmlinuz-.+")
+    boots = [name for name in entry.digests if re.fullmatch(r"boot/vmlinuz-.+", name)]
+    if len(boots) != 1:
+        raise InputError(
+            f"The package {entry.facts['name']} holds no kernel.",
+            "Name a package that does, for example `--kernel debian:linux-image-amd64`.",
+        )
+    boot = boots[0]
     release = boot.removeprefix("boot/vmlinuz-")
-    inside = _prefix(entry, (f"usr/lib/modules/{release}", f"lib/modules/{release}"))
-
-    def modules() -> ModuleTree:
-        return ModuleTree(entry.path / inside, lambda name: entry.read(f"{inside}/{name}"))
+    in_usr = f"usr/lib/modules/{release}"
+    has_usr = any(name.startswith(f"{in_usr}/") for name in entry.digests)
+    inside = in_usr if has_usr else f"lib/modules/{release}"
 
     return KernelSource(
         name=f"{release} ({entry.facts['name']} {entry.facts['version']})",
         digest=entry.digests[boot],
         boot=lambda: entry.read(boot),
-        modules=modules,
+        modules=ModuleTree(entry.path / inside, lambda name: entry.read(f"{inside}/{name}")),
         modules_digest=entry.key,
         package=entry,
     )
-
-
-def _only(entry: Entry, pattern: str) -> str:
-    found = [name for name in entry.digests if re.fullmatch(pattern, name)]
-    if len(found) != 1:
-        raise InputError(
-            f"The package {entry.facts['name']} holds no kernel.",
-            "Name a package that does, for example `--kernel debian:linux-image-amd64`.",
-        )
-    return found[0]
-
-
-def _prefix(entry: Entry, choices: tuple[str, ...]) -> str:
-    return next(
-        (c for c in choices if any(name.startswith(f"{c}/") for name in entry.digests)), choices[-1]
-    )
-
-
-def _from_host() -> KernelSource:
-    release = os.uname().release
-    boot = Path("/boot") / f"vmlinuz-{release}"
-    if not boot.is_file():
-        raise MachineError(
-            f"This host's own kernel is not on its disk: no {boot}.",
-            "Use the distribution's kernel: `--kernel debian`.",
-        )
-    return _from_files(boot, Path("/lib/modules") / release)
-
-
-def _from_path(path: Path) -> KernelSource:
-    if not path.is_file():
-        raise InputError(
-            f"There is no kernel {path}.",
-            "Give `debian`, `debian:PACKAGE`, `host`, or the path of a vmlinuz or vmlinux.",
-        )
-    return _from_files(path, None)
 
 
 def _from_files(boot: Path, modules: Path | None) -> KernelSource:
@@ -215,16 +176,13 @@ def _from_files(boot: Path, modules: Path | None) -> KernelSource:
             f"The kernel {boot} cannot be read: {error.strerror}.",
             "Run as root once, copy it to a place of yours, or use `--kernel debian`.",
         ) from error
-    root = modules or _modules_beside(boot, bzimage.release(data))
-
-    def tree() -> ModuleTree | None:
-        return ModuleTree(root, lambda name: (root / name).read_bytes()) if root else None
+    root = modules or _modules_beside(boot, release_of(data))
 
     return KernelSource(
-        name=f"{bzimage.release(data) or 'unknown'} ({boot})",
+        name=f"{release_of(data) or 'unknown'} ({boot})",
         digest=hashlib.sha256(data).hexdigest(),
         boot=lambda: data,
-        modules=tree,
+        modules=ModuleTree(root, lambda name: (root / name).read_bytes()) if root else None,
         modules_digest=_tree_digest(root) if root else "none",
         headers=root / "build" if root and (root / "build").is_dir() else None,
     )

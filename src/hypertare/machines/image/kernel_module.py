@@ -17,11 +17,11 @@ from pathlib import Path
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
-from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.kernel import KernelSource
 from hypertare.machines.image.package import Package, fetch, look_up
 
-VERSION = 1
+_MODULE_VERSION = 1
 """Of the way it is built; part of every key."""
 
 _LIMIT_S = 300
@@ -57,13 +57,13 @@ class _UnavailableError(Exception):
     """It cannot be built here; the message says why and what to do."""
 
 
-def find(name: str, source: KernelSource, cache: Cache) -> Built | None:
+def find_module(name: str, source: KernelSource, cache: Cache) -> Built | None:
     """The module, or why there is none, when that is known without building."""
-    entry = cache.find("modules", _key(name, source))
+    entry = cache.sound("modules", _key(name, source))
     return Built(name, entry) if entry else None
 
 
-def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> Built:
+def make_module(name: str, source: KernelSource, cache: Cache, progress: Progress) -> Built:
     """Builds the module, or notes why it cannot be had."""
 
     def fill(place: Path) -> dict[str, str]:
@@ -77,23 +77,14 @@ def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> B
     return Built(name, cache.make("modules", _key(name, source), what, fill, progress))
 
 
-def sound(built: Built | None, cache: Cache) -> Built | None:
-    """The module if its file is as it was made; else it is taken away."""
-    try:
-        if built and built.reason is None:
-            built.content()
-    except DamagedError as damage:
-        cache.drop(damage.entry)
-        return None
-    return built
-
-
 def _file(name: str) -> str:
     return f"{name}.ko"
 
 
 def _key(name: str, source: KernelSource) -> str:
-    digest = hashlib.sha256(f"{VERSION} {name} {source.digest} {source.modules_digest}".encode())
+    digest = hashlib.sha256(
+        f"{_MODULE_VERSION} {name} {source.digest} {source.modules_digest}".encode()
+    )
     for path in sources(name):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
@@ -111,25 +102,27 @@ def _build(name: str, source: KernelSource, cache: Cache, place: Path, progress:
     try:
         if not sources(name):
             raise _UnavailableError(f"this installation lacks the source of {name}")
-        headers, compiler = _headers(source, cache, work, progress)
+        # The directory to build in, and the compiler that the kernel was built with.
+        if source.package:
+            headers, compiler = _packaged_headers(source.package, cache, work, progress)
+        elif source.headers:
+            headers, compiler = source.headers, _compiler(None)
+        else:
+            raise _UnavailableError(
+                f"the kernel {source.name} has no headers beside it (lib/modules/RELEASE/build). "
+                "Use the distribution's kernel (`--kernel debian`), or install its headers."
+            )
         progress(f"building the kernel module {name}")
-        return _compile(name, headers, compiler, work)
+        module = work / "module"
+        module.mkdir(parents=True)
+        for path in sources(name):
+            shutil.copy(path, module / path.name)
+        _run(["make", "-C", str(headers), f"M={module}", f"CC={compiler}", "modules"], name)
+        # Debugging sections name the directory of the build: without them its bytes are the same anywhere.
+        _run(["strip", "--strip-debug", str(module / _file(name))], name)
+        return (module / _file(name)).read_bytes()
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _headers(
-    source: KernelSource, cache: Cache, work: Path, progress: Progress
-) -> tuple[Path, str]:
-    """The directory to build in, and the compiler that the kernel was built with."""
-    if source.package:
-        return _packaged_headers(source.package, cache, work, progress)
-    if source.headers:
-        return source.headers, _compiler(None)
-    raise _UnavailableError(
-        f"the kernel {source.name} has no headers beside it (lib/modules/RELEASE/build). "
-        "Use the distribution's kernel (`--kernel debian`), or install its headers."
-    )
 
 
 def _packaged_headers(
@@ -155,21 +148,17 @@ def _packaged_headers(
 def compiler_of(headers: Package) -> str | None:
     """The version of gcc that the kernel was built with, as its headers name it: by a package of its
     own, and from Linux 7 on by the compiler itself."""
-    return _wanted(headers, r"(?:linux-compiler-)?gcc-(\d+)-(?:x86|for-host)")
-
-
-def _wanted(package: Package, pattern: str) -> str | None:
-    found = re.search(pattern, package.depends)
-    return found and found[found.re.groups]
+    found = re.search(r"(?:linux-compiler-)?gcc-(\d+)-(?:x86|for-host)", headers.depends)
+    return found and found[1]
 
 
 def _needed(package: Package, pattern: str) -> str:
-    found = _wanted(package, pattern)
+    found = re.search(pattern, package.depends)
     if found is None:
         raise _UnavailableError(
             f"the package {package.name} does not say which {pattern} it belongs to"
         )
-    return found
+    return found[0]
 
 
 def _joined(unpacked: list[Path], name: str, work: Path) -> Path:
@@ -180,22 +169,20 @@ def _joined(unpacked: list[Path], name: str, work: Path) -> Path:
     for package in unpacked:
         for parent in (package / "usr/src", package / "usr/lib"):
             for tree in sorted(parent.glob("linux-*")):
-                _link_children(tree, work / tree.relative_to(package))
+                if tree.is_symlink():
+                    continue
+                place = work / tree.relative_to(package)
+                place.mkdir(parents=True)
+                for child in sorted(tree.iterdir()):
+                    (place / child.name).symlink_to(
+                        child.readlink() if child.is_symlink() else child
+                    )
     headers = work / "usr/src" / name
     makefile = headers / "Makefile"
     text = makefile.read_text(encoding="utf-8").replace("/usr/src/", f"{work}/usr/src/")
     makefile.unlink()
     makefile.write_text(text, encoding="utf-8")
     return headers
-
-
-def _link_children(tree: Path, place: Path) -> None:
-    if tree.is_symlink():
-        return
-    place.mkdir(parents=True)
-    for child in sorted(tree.iterdir()):
-        target = child.readlink() if child.is_symlink() else child
-        (place / child.name).symlink_to(target)
 
 
 def _compiler(major: str | None) -> str:
@@ -206,26 +193,13 @@ def _compiler(major: str | None) -> str:
         )
     names = [f"gcc-{major}", "gcc"] if major else ["gcc"]
     for name in filter(shutil.which, names):
-        found = subprocess.run(
-            [name, "-dumpversion"], capture_output=True, text=True, check=False, timeout=_LIMIT_S
-        )
+        found = captured([name, "-dumpversion"], _LIMIT_S)
         if major is None or found.stdout.split(".")[0].strip() == major:
             return name
     raise _UnavailableError(
         f"this host has no gcc{'-' + major if major else ''}, which built the kernel. "
         f"Install it; {_AGAIN}"
     )
-
-
-def _compile(name: str, headers: Path, compiler: str, work: Path) -> bytes:
-    place = work / "module"
-    place.mkdir(parents=True)
-    for path in sources(name):
-        shutil.copy(path, place / path.name)
-    _run(["make", "-C", str(headers), f"M={place}", f"CC={compiler}", "modules"], name)
-    # Debugging sections name the directory of the build: without them its bytes are the same anywhere.
-    _run(["strip", "--strip-debug", str(place / _file(name))], name)
-    return (place / _file(name)).read_bytes()
 
 
 def _run(argv: list[str], name: str) -> None:

@@ -11,13 +11,14 @@ import os
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 from hypertare.base.errors import MachineError
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
-_LARGEST = 256 << 20
+_LARGEST_MODULE = 256 << 20
 
 
 class ModuleTree:
@@ -27,17 +28,32 @@ class ModuleTree:
     """
 
     def __init__(self, root: Path, read: Callable[[str], bytes]) -> None:
+        self._root = root
         self._read = read
-        self._files = _module_files(root)
-        self._builtin = _builtin_names(root)
         self._content: dict[str, bytes] = {}
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """By module, where its file is."""
+        return {
+            _plain(stem): str((Path(place) / name).relative_to(self._root))
+            for place, _, names in os.walk(self._root)
+            for name in names
+            if (stem := _stem(name))
+        }
+
+    @cached_property
+    def _builtin(self) -> frozenset[str]:
+        try:
+            lines = (self._root / "modules.builtin").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return frozenset()
+        stems = (_stem(PurePosixPath(line.strip()).name) for line in lines)
+        return frozenset(_plain(stem) for stem in stems if stem)
 
     def has(self, name: str) -> bool:
         """Whether the kernel offers this, as a module or built in."""
-        return _plain(name) in self._files or self.is_builtin(name)
-
-    def is_builtin(self, name: str) -> bool:
-        return _plain(name) in self._builtin
+        return _plain(name) in self._files or _plain(name) in self._builtin
 
     def load_order(self, name: str) -> list[str]:
         """Names of the modules to load for `name`, in this order; none when it is built in.
@@ -57,7 +73,7 @@ class ModuleTree:
         return self._content[plain]
 
     def _visit(self, name: str, order: list[str], above: list[str]) -> None:
-        if name in order or name in above or self.is_builtin(name):
+        if name in order or name in above or name in self._builtin:
             return
         if name not in self._files:
             needed = f", which {above[-1]} needs" if above else ""
@@ -66,34 +82,12 @@ class ModuleTree:
                 "Use the distribution's full kernel (`--kernel debian`), not a cloud one.",
             )
         info = _modinfo(name, self.content(name))
-        for needed in self._before(info):
-            self._visit(needed, order, [*above, name])
-        order.append(name)
-
-    def _before(self, info: dict[str, list[str]]) -> list[str]:
         hard = [_plain(n) for line in info.get("depends", []) for n in line.split(",") if n]
         soft = [_plain(n) for line in info.get("softdep", []) for n in _pre(line)]
         # A soft dependency may name an alias, or nothing that this kernel has; it may be left out.
-        return [n for n in soft if n in self._files] + hard
-
-
-def _module_files(root: Path) -> dict[str, str]:
-    files: dict[str, str] = {}
-    for place, _, names in os.walk(root):
-        for name in names:
-            stem = _stem(name)
-            if stem:
-                files[_plain(stem)] = str((Path(place) / name).relative_to(root))
-    return files
-
-
-def _builtin_names(root: Path) -> frozenset[str]:
-    try:
-        lines = (root / "modules.builtin").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return frozenset()
-    stems = (_stem(PurePosixPath(line.strip()).name) for line in lines)
-    return frozenset(_plain(stem) for stem in stems if stem)
+        for needed in [*(n for n in soft if n in self._files), *hard]:
+            self._visit(needed, order, [*above, name])
+        order.append(name)
 
 
 def _stem(name: str) -> str | None:
@@ -133,23 +127,18 @@ def _modinfo(name: str, module: bytes) -> dict[str, list[str]]:
 
 
 def _uncompressed(name: str, data: bytes) -> bytes:
+    import zstandard
+
     try:
         if name.endswith(".xz"):
             return lzma.decompress(data, lzma.FORMAT_XZ)
         if name.endswith(".gz"):
-            return zlib.decompressobj(wbits=31).decompress(data, _LARGEST)
-    except (lzma.LZMAError, zlib.error) as error:
+            return zlib.decompressobj(wbits=31).decompress(data, _LARGEST_MODULE)
+        if name.endswith(".zst"):
+            return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    except (lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
         raise _damaged(name, error) from error
-    return _unzstd(name, data) if name.endswith(".zst") else data
-
-
-def _unzstd(name: str, data: bytes) -> bytes:
-    import zstandard
-
-    try:
-        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    except zstandard.ZstdError as error:
-        raise _damaged(name, error) from error
+    return data
 
 
 _SIGNED = b"~Module signature appended~\n"

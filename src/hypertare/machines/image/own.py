@@ -52,7 +52,7 @@ class Own:
         return seen.hexdigest()
 
 
-def read(path: Path, work: str) -> Own:
+def read_own(path: Path, work: str) -> Own:
     """What a study names by its path; a directory's files go below `work`.
 
     Raises:
@@ -120,7 +120,7 @@ def _libraries(path: Path, data: bytes) -> dict[str, bytes]:
     return {soname: Path(place).read_bytes() for soname, place in sorted(found.items())}
 
 
-def check(own: Own, userland: Userland) -> None:
+def check_own(own: Own, userland: Userland) -> None:
     """Whether the packages' libraries do for the program and for this host's beside them.
 
     Raises:

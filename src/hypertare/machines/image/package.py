@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import Path
 
 from hypertare.base.errors import MachineError
@@ -64,7 +63,14 @@ def look_up(name: str) -> Package:
             "Run `apt-get update` as root, and see that the distribution's archive is in "
             "/etc/apt/sources.list or /etc/apt/sources.list.d.",
         )
-    return _package(stanza)
+    return Package(
+        name=stanza["Package"],
+        version=stanza["Version"],
+        architecture=stanza["Architecture"],
+        sha256=stanza["SHA256"],
+        size=int(stanza.get("Size", "0")),
+        depends=", ".join(filter(None, (stanza.get(f) for f in ("Depends", "Pre-Depends")))),
+    )
 
 
 def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Entry:
@@ -75,22 +81,15 @@ def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Ent
     Raises:
         MachineError: the download failed or was damaged; no room.
     """
-    entry = cache.find("packages", package.key)
-    if entry is not None and "depends" not in entry.facts:
-        cache.drop(entry)
-        entry = None
-    entry = entry or _unpack(package, cache, progress)
-    _name(entry, asked, cache)
-    return entry
-
-
-def _name(entry: Entry, asked: str, cache: Cache) -> None:
+    entry = cache.find("packages", package.key) or _unpack(package, cache, progress)
     name = cache.find("names", _file_name(asked))
-    if name is not None:
-        if name.facts["key"] == entry.key:
-            return
+    if name is not None and name.facts["key"] != entry.key:
         cache.drop(name)
-    cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
+        name = None
+    if name is None:
+        what = f"{asked} is {entry.what}"
+        cache.make("names", _file_name(asked), what, lambda _: {"key": entry.key})
+    return entry
 
 
 def fetched(asked: str, cache: Cache) -> Entry | None:
@@ -123,7 +122,19 @@ def download_beside(name: str, file: str, place: Path) -> Path:
 def _unpack(package: Package, cache: Cache, progress: Progress) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress(f"downloading {package.name} {package.version} ({package.size >> 20} MB)")
-        archive = _download(package, place)
+        _run(
+            [*_APT_GET, f"{package.name}={package.version}"], f"download {package.name}", cwd=place
+        )
+        archive = next(place.glob("*.deb"), None)
+        if archive is None:
+            raise MachineError(f"apt-get download {package.name} left no file.", "Try again.")
+        with archive.open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha256").hexdigest()
+        if found != package.sha256:
+            raise MachineError(
+                f"{archive.name} is damaged: SHA-256 {found}, the lists say {package.sha256}.",
+                "Run `apt-get update` as root and try again.",
+            )
         progress(f"unpacking {package.name}")
         _run(["dpkg-deb", "-x", str(archive), str(place)], f"unpack {package.name}")
         archive.unlink()
@@ -138,33 +149,6 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^\w.+~-]", "_", text)
 
 
-def _package(stanza: Message) -> Package:
-    return Package(
-        name=stanza["Package"],
-        version=stanza["Version"],
-        architecture=stanza["Architecture"],
-        sha256=stanza["SHA256"],
-        size=int(stanza.get("Size", "0")),
-        depends=", ".join(filter(None, (stanza.get(f) for f in ("Depends", "Pre-Depends")))),
-    )
-
-
-def _download(package: Package, place: Path) -> Path:
-    argv = [*_APT_GET, f"{package.name}={package.version}"]
-    _run(argv, f"download {package.name}", cwd=place)
-    archive = next(place.glob("*.deb"), None)
-    if archive is None:
-        raise MachineError(f"apt-get download {package.name} left no file.", "Try again.")
-    with archive.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != package.sha256:
-        raise MachineError(
-            f"{archive.name} is damaged: SHA-256 {found}, the lists say {package.sha256}.",
-            "Run `apt-get update` as root and try again.",
-        )
-    return archive
-
-
 def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
     if shutil.which(argv[0]) is None:
         raise MachineError(
@@ -172,35 +156,27 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
             "Of kernels, use this host's own with `--kernel host`, or name one with `--kernel PATH`; "
             "of programs, name this host's by their paths in sut.programs.",
         )
-    done = _once(argv, aim, cwd)
-    for _ in range(_RETRIES):
+    for attempt in range(1 + _RETRIES):
+        if attempt:
+            time.sleep(_RETRY_S)
+        try:
+            done = captured(argv, _LIMIT_S, cwd)
+        except subprocess.TimeoutExpired as late:
+            raise MachineError(
+                f"Cannot {aim}: {argv[0]} took more than {_LIMIT_S} s.", "See to the network."
+            ) from late
         if _REWRITTEN not in done.stderr:
             break
-        time.sleep(_RETRY_S)
-        done = _once(argv, aim, cwd)
     if done.returncode == 0:
         return done.stdout
-    raise _failure(aim, argv, done.stderr)
-
-
-def _once(argv: list[str], aim: str, cwd: Path | None) -> subprocess.CompletedProcess[str]:
-    try:
-        return captured(argv, _LIMIT_S, cwd)
-    except subprocess.TimeoutExpired as late:
-        raise MachineError(
-            f"Cannot {aim}: {argv[0]} took more than {_LIMIT_S} s.", "See to the network."
-        ) from late
-
-
-def _failure(aim: str, argv: list[str], stderr: str) -> Exception:
-    if "No space left" in stderr or "File too large" in stderr:
-        return OSError(errno.ENOSPC, "No space left on device")
-    lines = [line for line in stderr.splitlines() if line.startswith(("E:", "dpkg-deb:"))]
-    said = "; ".join(lines or stderr.splitlines()[-1:] or ["no message"])
-    unlisted = "No packages found" in stderr or "Unable to locate" in stderr
+    if "No space left" in done.stderr or "File too large" in done.stderr:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "dpkg-deb:"))]
+    said = "; ".join(lines or done.stderr.splitlines()[-1:] or ["no message"])
+    unlisted = "No packages found" in done.stderr or "Unable to locate" in done.stderr
     do = (
         "Run `apt-get update` as root; if it is still unknown, correct the name."
         if unlisted
         else "See to the network and to /etc/apt/sources.list, then try again."
     )
-    return MachineError(f"Cannot {aim}: `{' '.join(argv)}` failed: {said}", do)
+    raise MachineError(f"Cannot {aim}: `{' '.join(argv)}` failed: {said}", do)

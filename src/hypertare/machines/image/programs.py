@@ -15,9 +15,9 @@ from pathlib import Path
 
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
-from hypertare.machines.image import cpio, own, source
+from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.own import Own
+from hypertare.machines.image.own import Own, check_own, read_own
 from hypertare.machines.image.source import BZIP2, MUSL, Source
 from hypertare.machines.image.userland import (
     Userland,
@@ -194,7 +194,7 @@ class Programs:
         libraries = {name: data for one in self.choice.own for name, data in one.libraries.items()}
         loaded += [name for name in libraries if userland.has(name)]
         for one in self.choice.own:
-            own.check(one, userland)
+            check_own(one, userland)
         found = {
             member.path: member
             for member in [
@@ -228,9 +228,9 @@ def work(sets: Iterable[ProgramSet], sources: Sources) -> Iterator[cpio.Member]:
     entries = {one.key: entry for one, entry in sources}
     for one in sets:
         for tree in one.trees:
-            yield from source.tree(tree, entries[tree.key], WORK)
+            yield from tree.tree(entries[tree.key], WORK)
         for packed in one.archives:
-            content = source.archive(packed, entries[packed.key])
+            content = packed.archive(entries[packed.key])
             yield cpio.file(f"{WORK}/{packed.folder}.tar", content)
 
 
@@ -240,7 +240,7 @@ def fetch_sources(sets: Sequence[ProgramSet], cache: Cache, progress: Progress) 
     Raises:
         MachineError: something cannot be had.
     """
-    return tuple((one, source.fetch(one, cache, progress)) for one in _sources(sets))
+    return tuple((one, one.fetch(cache, progress)) for one in _sources(sets))
 
 
 def choose(names: Iterable[str]) -> Choice:
@@ -259,12 +259,7 @@ def choose(names: Iterable[str]) -> Choice:
             )
     # In one order, so that it does not matter in which they were asked for.
     sets = tuple(one for name, one in SETS.items() if name in asked)
-    found = tuple(own.read(Path(name), WORK) for name in sorted(filter(is_own, asked)))
-    _refuse_same_names(found)
-    return Choice((SHELL, *sets), found) if asked else Choice()
-
-
-def _refuse_same_names(found: Sequence[Own]) -> None:
+    found = tuple(read_own(Path(name), WORK) for name in sorted(filter(is_own, asked)))
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
@@ -272,6 +267,7 @@ def _refuse_same_names(found: Sequence[Own]) -> None:
                 f"sut.programs: two paths end in {name}, and would lie in the same place.",
                 "Give them different names.",
             )
+    return Choice((SHELL, *sets), found) if asked else Choice()
 
 
 def find(choice: Choice, cache: Cache) -> Programs | None:
@@ -280,7 +276,7 @@ def find(choice: Choice, cache: Cache) -> Programs | None:
     packages = fetched_all(_packages(sets), cache, _comes_along)
     if packages is None:
         return None
-    found = [(one, source.find(one, cache)) for one in _sources(sets)]
+    found = [(one, one.find(cache)) for one in _sources(sets)]
     sources = tuple((one, entry) for one, entry in found if entry)
     return Programs(choice, tuple(packages), sources) if len(sources) == len(found) else None
 

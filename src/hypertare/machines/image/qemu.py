@@ -6,17 +6,16 @@ initramfs lie in the machine's own, where QEMU finds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+from hypertare.machines.image.userland import Userland, fetch_all
 from hypertare.protocol.constants import VIRTIOFSD
 
-VERSION = 2
+_QEMU_VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
 _PACKAGES = (ARCH.qemu_package, "qemu-system-data", "seabios")
@@ -39,14 +38,20 @@ class Qemu:
 
     packages: tuple[Entry, ...]
 
+    @classmethod
+    def fetch(cls, cache: Cache, progress: Progress, refresh: bool) -> Qemu:
+        """QEMU, fetched where it is not there.
+
+        Raises:
+            MachineError: it cannot be had.
+        """
+        packages = fetch_all(_PACKAGES, cache, progress, refresh)
+        return cls((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, lambda _: False)))
+
     @property
     def digest(self) -> list[str]:
         """For the key of an image: every package by its name, version and checksum."""
-        return [str(VERSION), *sorted(entry.key for entry in self.packages)]
-
-    @property
-    def held(self) -> tuple[Entry, ...]:
-        return self.packages
+        return [str(_QEMU_VERSION), *sorted(entry.key for entry in self.packages)]
 
     @property
     def name(self) -> str:
@@ -59,34 +64,12 @@ class Qemu:
             MachineError: a package lacks one.
             DamagedError: a file is not what was put there.
         """
-        programs = Userland(self.packages).members(_PROGRAMS)
-        return [*programs, cpio.directory(_FIRMWARE_DIRECTORY), *self._firmware()]
-
-    def _firmware(self) -> Iterator[cpio.Member]:
+        found = Userland(self.packages).members(_PROGRAMS)
+        found.append(cpio.directory(_FIRMWARE_DIRECTORY))
         for path in _FIRMWARE:
-            name = path.rpartition("/")[2]
-            holders = [entry for entry in self.packages if path in entry.digests]
-            if not holders:
+            holder = next((entry for entry in self.packages if path in entry.digests), None)
+            if holder is None:
                 raise MachineError(f"None of the packages of {self.name} has {path}.")
-            yield cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holders[0].read(path))
-
-
-def find(cache: Cache) -> Qemu | None:
-    """QEMU, where its packages were fetched before."""
-    packages = fetched_all(_PACKAGES, cache)
-    of_files = fetched_all(_OF_FILES, cache, _nothing_more)
-    return Qemu((*packages, *of_files)) if packages and of_files else None
-
-
-def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Qemu:
-    """The same, fetched where it is not there.
-
-    Raises:
-        MachineError: it cannot be had.
-    """
-    packages = fetch_all(_PACKAGES, cache, progress, refresh)
-    return Qemu((*packages, *fetch_all(_OF_FILES, cache, progress, refresh, _nothing_more)))
-
-
-def _nothing_more(_: str) -> bool:
-    return False
+            name = path.rpartition("/")[2]
+            found.append(cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holder.read(path)))
+        return found

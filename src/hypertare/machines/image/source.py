@@ -39,6 +39,64 @@ class Source:
     def key(self) -> str:
         return f"{self.file}-{self.sha256[:12]}"
 
+    def find(self, cache: Cache) -> Entry | None:
+        """The file, where it was fetched before."""
+        return cache.find("sources", self.key)
+
+    def fetch(self, cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
+        """The same, fetched where it is not there or damaged.
+
+        `given`: a directory that may have it, too.
+
+        Raises:
+            MachineError: the archive no longer has it, or has something else under its name.
+        """
+
+        def fill(place: Path) -> dict[str, str]:
+            if given is not None and (given / self.file).is_file():
+                shutil.copyfile(given / self.file, place / self.file)
+            else:
+                progress(f"downloading the source of {self.name}")
+                download_beside(self.package, self.file, place)
+            found = hashlib.sha256((place / self.file).read_bytes()).hexdigest()
+            if found != self.sha256:
+                raise MachineError(
+                    f"{self.file} is not what it should be: SHA-256 {found}, expected "
+                    f"{self.sha256}.",
+                    "Try again; if it stays so, whoever it comes from is not to be trusted.",
+                )
+            return {"name": self.name}
+
+        what = f"source of {self.name}"
+        return cache.sound("sources", self.key) or cache.make(
+            "sources", self.key, what, fill, progress
+        )
+
+    def archive(self, entry: Entry) -> bytes:
+        """The project as one tar file.
+
+        Raises:
+            MachineError: the file is damaged.
+            DamagedError: it is not what was put there.
+        """
+        packed = entry.read(self.file)
+        try:
+            with gzip.open(BytesIO(packed)) as opened:
+                data = opened.read(_MOST + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise MachineError(f"The source {self.file} is damaged: {error}.") from error
+        if len(data) > _MOST:
+            raise MachineError(f"The source {self.file} unpacks to more than {_MOST >> 20} MB.")
+        return data
+
+    def tree(self, entry: Entry, below: str) -> list[cpio.Member]:
+        """The project's files in the directory `below` of an archive; raises as `archive`."""
+        try:
+            with tarfile.open(fileobj=BytesIO(self.archive(entry))) as opened:
+                return list(_files(self, opened, below))
+        except tarfile.TarError as error:
+            raise MachineError(f"The source {self.file} is damaged: {error}.") from error
+
 
 BZIP2 = Source(
     name="bzip2 1.0.8",
@@ -56,68 +114,6 @@ MUSL = Source(
     folder="musl-1.2.3",
 )
 """A C library: some 1,300 short files to compile, each by itself."""
-
-
-def find(source: Source, cache: Cache) -> Entry | None:
-    """The file, where it was fetched before."""
-    return cache.find("sources", source.key)
-
-
-def fetch(source: Source, cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
-    """The same, fetched where it is not there.
-
-    `given`: a directory that may have it, too.
-
-    Raises:
-        MachineError: the archive no longer has it, or has something else under its name.
-    """
-    return find(source, cache) or _make(source, cache, progress, given)
-
-
-def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) -> Entry:
-    def fill(place: Path) -> dict[str, str]:
-        if given is not None and (given / source.file).is_file():
-            shutil.copyfile(given / source.file, place / source.file)
-        else:
-            progress(f"downloading the source of {source.name}")
-            download_beside(source.package, source.file, place)
-        found = hashlib.sha256((place / source.file).read_bytes()).hexdigest()
-        if found != source.sha256:
-            raise MachineError(
-                f"{source.file} is not what it should be: SHA-256 {found}, expected "
-                f"{source.sha256}.",
-                "Try again; if it stays so, whoever it comes from is not to be trusted.",
-            )
-        return {"name": source.name}
-
-    return cache.make("sources", source.key, f"source of {source.name}", fill, progress)
-
-
-def archive(source: Source, entry: Entry) -> bytes:
-    """The project as one tar file.
-
-    Raises:
-        MachineError: the file is damaged.
-        DamagedError: it is not what was put there.
-    """
-    packed = entry.read(source.file)
-    try:
-        with gzip.open(BytesIO(packed)) as opened:
-            data = opened.read(_MOST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise MachineError(f"The source {source.file} is damaged: {error}.") from error
-    if len(data) > _MOST:
-        raise MachineError(f"The source {source.file} unpacks to more than {_MOST >> 20} MB.")
-    return data
-
-
-def tree(source: Source, entry: Entry, below: str) -> list[cpio.Member]:
-    """The project's files in the directory `below` of an archive; raises as `archive`."""
-    try:
-        with tarfile.open(fileobj=BytesIO(archive(source, entry))) as opened:
-            return list(_files(source, opened, below))
-    except tarfile.TarError as error:
-        raise MachineError(f"The source {source.file} is damaged: {error}.") from error
 
 
 def _files(source: Source, opened: tarfile.TarFile, below: str) -> Iterator[cpio.Member]:

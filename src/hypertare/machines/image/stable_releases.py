@@ -16,15 +16,15 @@ from pathlib import Path
 
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
-from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.package import download_beside, look_up
 
-NAME = "QEMU 7.2.1 to 7.2.22"
-FILES = tuple(f"v7.2.{number}.diff" for number in range(1, 23))
-SHA256 = "ab5b39d1b15dfd7f217fd84130a4d66605d080bcb4983b555a51068d3bcb2220"
+RELEASES = "QEMU 7.2.1 to 7.2.22"
+RELEASE_FILES = tuple(f"v7.2.{number}.diff" for number in range(1, 23))
+RELEASES_SHA256 = "ab5b39d1b15dfd7f217fd84130a4d66605d080bcb4983b555a51068d3bcb2220"
 """Of their texts, one after the other."""
 
-_KEY = f"qemu-stable-{SHA256[:12]}"
+_KEY = f"qemu-stable-{RELEASES_SHA256[:12]}"
 _FOLDER = "debian/patches"
 _CHANGES = "qemu_7.2+dfsg-*.debian.tar.xz"
 _NUMBER = re.compile(r"\d+")
@@ -37,7 +37,7 @@ _DO = (
 )
 
 
-def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
+def fetch_stable_releases(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
     """The releases as files, from the cache or out of the distribution's changes.
 
     `given`: a directory that may have a file of changes, which then is taken.
@@ -45,41 +45,28 @@ def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
     Raises:
         MachineError: there are no changes to be had, or not with these releases in them.
     """
-    known = cache.find("sources", _KEY)
-    if known is not None:
-        if _is_sound(known):
-            return known
-        cache.drop(known)
 
     def fill(place: Path) -> dict[str, str]:
         changes = _given(given) or _downloaded(place, progress)
         texts = _releases(changes)
         (place / changes.name).unlink(missing_ok=True)
-        for name, text in zip(FILES, texts, strict=True):
+        for name, text in zip(RELEASE_FILES, texts, strict=True):
             (place / name).write_bytes(text)
-        return {"name": NAME}
+        return {"name": RELEASES}
 
-    return cache.make("sources", _KEY, f"source of {NAME}", fill, progress)
-
-
-def _is_sound(entry: Entry) -> bool:
-    try:
-        return all(entry.file(name) for name in FILES)
-    except DamagedError:
-        return False
+    return cache.sound("sources", _KEY) or cache.make(
+        "sources", _KEY, f"source of {RELEASES}", fill, progress
+    )
 
 
 def _given(folder: Path | None) -> Path | None:
     """The newest file of changes in a directory, if it has one."""
-
-    def version(path: Path) -> list[int]:
-        return [int(number) for number in _NUMBER.findall(path.name)]
-
-    return max(folder.glob(_CHANGES), key=version, default=None) if folder else None
+    found = folder.glob(_CHANGES) if folder else ()
+    return max(found, key=lambda path: [*map(int, _NUMBER.findall(path.name))], default=None)
 
 
 def _downloaded(place: Path, progress: Progress) -> Path:
-    progress(f"downloading the source of {NAME}")
+    progress(f"downloading the source of {RELEASES}")
     version = _BUILT_AGAIN.sub("", look_up(ARCH.qemu_package).version.partition(":")[2])
     try:
         return download_beside(ARCH.qemu_package, f"qemu_{version}.debian.tar.xz", place)
@@ -91,19 +78,18 @@ def _releases(changes: Path) -> Sequence[bytes]:
     """Their texts. No list vouches for the file: nothing of it is written down before its hash is known."""
     try:
         with tarfile.open(changes, "r:xz") as opened:
-            texts = [_text(opened, f"{_FOLDER}/{name}") for name in FILES]
+            texts = []
+            for name in RELEASE_FILES:
+                file = opened.extractfile(f"{_FOLDER}/{name}")
+                if file is None:
+                    raise KeyError(f"{_FOLDER}/{name} is no file")
+                texts.append(file.read(_MOST))
     except (OSError, EOFError, KeyError, lzma.LZMAError, tarfile.TarError) as error:
-        raise MachineError(f"{changes.name} lacks {NAME}: {error}.", _DO) from error
+        raise MachineError(f"{changes.name} lacks {RELEASES}: {error}.", _DO) from error
     digest = hashlib.sha256(b"".join(texts)).hexdigest()
-    if digest != SHA256:
+    if digest != RELEASES_SHA256:
         raise MachineError(
-            f"{changes.name} has other texts of {NAME}: SHA-256 {digest}, expected {SHA256}.", _DO
+            f"{changes.name} has other texts of {RELEASES}: SHA-256 {digest}, expected {RELEASES_SHA256}.",
+            _DO,
         )
     return texts
-
-
-def _text(opened: tarfile.TarFile, name: str) -> bytes:
-    file = opened.extractfile(name)
-    if file is None:
-        raise KeyError(f"{name} is no file")
-    return file.read(_MOST)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
@@ -41,8 +41,12 @@ class Userland:
         for entry in packages:
             for name in sorted(entry.digests):
                 self._places.setdefault(name, (entry, name))
-            for soname, name in _libraries(entry):
-                self._libraries.setdefault(soname, (entry, name))
+            root = entry.path.resolve()
+            for path in sorted(root.rglob("*.so*")):
+                place = path.resolve()
+                # Most are links, which have no digest of their own.
+                if place.is_file() and place.is_relative_to(root):
+                    self._libraries.setdefault(path.name, (entry, str(place.relative_to(root))))
 
     def has(self, soname: str) -> bool:
         """Whether a package has this library."""
@@ -76,7 +80,11 @@ class Userland:
             if needs.loader:
                 loaders.add(needs.loader)
                 asked.append(PurePosixPath(needs.loader).name)
-        links = [self._loader(loader) for loader in sorted(loaders)]
+        # The loader is found by its path and not by its name.
+        links = (
+            cpio.link(loader.lstrip("/"), f"/{ARCH.libraries}/{PurePosixPath(loader).name}")
+            for loader in sorted(loaders)
+        )
         return [*members.values(), *links]
 
     def _file(self, name: str) -> tuple[str, bytes]:
@@ -91,10 +99,6 @@ class Userland:
             )
         entry, place = found
         return (name if is_path else f"{ARCH.libraries}/{name}"), entry.read(place)
-
-    def _loader(self, loader: str) -> cpio.Member:
-        """The loader is found by its path and not by its name."""
-        return cpio.link(loader.lstrip("/"), f"/{ARCH.libraries}/{PurePosixPath(loader).name}")
 
 
 Follow = Callable[[str], bool]
@@ -130,9 +134,7 @@ def fetch_all(
 
     def one(name: str) -> Entry:
         known = None if refresh else fetched(name, cache)
-        if known and "depends" in known.facts:
-            return known
-        return fetch(look_up(name), cache, name, progress)
+        return known or fetch(look_up(name), cache, name, progress)
 
     entries = _all(names, one, follow)
     assert entries is not None, "what is not there is fetched, or it is an error"
@@ -151,7 +153,7 @@ def _all(
         if len(entries) == _MOST_PACKAGES:
             raise MachineError(f"More than {_MOST_PACKAGES} packages would be needed for {name}.")
         entry = find(name)
-        if entry is None or "depends" not in entry.facts:
+        if entry is None:
             return None
         entries[name] = entry
         asked.extend(filter(follow, depends(entry.facts["depends"])))
@@ -189,12 +191,3 @@ def needs_of(name: str, data: bytes) -> Needs:
     except (ELFError, ValueError, IndexError, UnicodeDecodeError) as error:
         raise MachineError(f"The program {name} is damaged: {error}.") from error
     return Needs(libraries, path)
-
-
-def _libraries(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Sonames with the files behind them: most are links, which have no digest of their own."""
-    root = entry.path.resolve()
-    for path in sorted(root.rglob("*.so*")):
-        place = path.resolve()
-        if place.is_file() and place.is_relative_to(root):
-            yield path.name, str(Path(place).relative_to(root))

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+from hypertare.machines.image.userland import Userland, fetch_all
 from hypertare.protocol.constants import XEN_BLOCK_SCRIPT, XEN_RELEASE, XEN_VIF_SCRIPT
 
-VERSION = 3
+_XEN_VERSION = 3
 """Of what is taken from the packages; part of an image's key."""
 
-FILE = "xen"
-KERNEL = "vmlinux"
+XEN_FILE = "xen"
+XEN_KERNEL = "vmlinux"
 """The hypervisor and the kernel that boots under it in an image's cache entry."""
 
 _HYPERVISOR_PACKAGE = f"xen-hypervisor-{XEN_RELEASE}-amd64"
 _TOOL_PACKAGES = (f"xen-utils-{XEN_RELEASE}", "xenstore-utils", "libgcc-s1")
-_PROGRAMS = f"usr/lib/xen-{XEN_RELEASE}/bin"
+_TOOLS_FOLDER = f"usr/lib/xen-{XEN_RELEASE}/bin"
 _TOOLS = ("xl", "xenstored", "xenconsoled", "xen-init-dom0", "libxl-save-helper")
 _CLIENTS = tuple(f"usr/bin/xenstore-{verb}" for verb in ("read", "write", "ls"))
 _LOADED = ("libgcc_s.so.1",)
@@ -42,14 +42,20 @@ class Xen:
     hypervisor: Entry
     tools: tuple[Entry, ...]
 
+    @classmethod
+    def fetch(cls, cache: Cache, progress: Progress, refresh: bool) -> Xen:
+        """Xen, fetched where it is not there.
+
+        Raises:
+            MachineError: the distribution has no Xen of this release, or it cannot be had.
+        """
+        hypervisor = fetch_all([_HYPERVISOR_PACKAGE], cache, progress, refresh)
+        return cls(hypervisor[0], tuple(fetch_all(_TOOL_PACKAGES, cache, progress, refresh)))
+
     @property
     def digest(self) -> list[str]:
         """For the key of an image: every package by its name, version and checksum."""
-        return [str(VERSION), self.hypervisor.key, *sorted(entry.key for entry in self.tools)]
-
-    @property
-    def held(self) -> tuple[Entry, ...]:
-        return (self.hypervisor, *self.tools)
+        return [str(_XEN_VERSION), self.hypervisor.key, *sorted(entry.key for entry in self.tools)]
 
     @property
     def name(self) -> str:
@@ -78,7 +84,7 @@ class Xen:
             MachineError: a package lacks one.
             DamagedError: a file is not what was put there.
         """
-        programs = [f"{_PROGRAMS}/{tool}" for tool in _TOOLS]
+        programs = [f"{_TOOLS_FOLDER}/{tool}" for tool in _TOOLS]
         members = Userland(self.tools).members([*programs, *_CLIENTS], _LOADED)
         members += [cpio.directory(path) for path in _DIRECTORIES]
         # Packages know the directory by its old name.
@@ -118,20 +124,3 @@ def quick_to_boot(vmlinux: bytes) -> bytes:
         return vmlinux
     start, end = found[0].span()
     return vmlinux[:start] + (P2M_LIMIT >> 12).to_bytes(4, "little") + vmlinux[end:]
-
-
-def find(cache: Cache) -> Xen | None:
-    """Xen, where its packages were fetched before."""
-    hypervisor = fetched_all([_HYPERVISOR_PACKAGE], cache)
-    tools = fetched_all(_TOOL_PACKAGES, cache)
-    return Xen(hypervisor[0], tuple(tools)) if hypervisor and tools else None
-
-
-def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Xen:
-    """The same, fetched where it is not there.
-
-    Raises:
-        MachineError: the distribution has no Xen of this release, or it cannot be had.
-    """
-    hypervisor = fetch_all([_HYPERVISOR_PACKAGE], cache, progress, refresh)
-    return Xen(hypervisor[0], tuple(fetch_all(_TOOL_PACKAGES, cache, progress, refresh)))
