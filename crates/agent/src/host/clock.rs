@@ -73,7 +73,8 @@ fn compare(before: &Reading, now: &Reading) -> Result<(), String> {
     let most = now.latest.duration_since(before.earliest).as_secs_f64();
     // Negative where both orders were open at once: a node's threads answer for themselves, so the clock
     // of the answer that is heard last may have been read first.
-    let least = seconds_from(before.latest, now.earliest);
+    let least = now.earliest.saturating_duration_since(before.latest).as_secs_f64()
+        - before.latest.saturating_duration_since(now.earliest).as_secs_f64();
     if by_node > most + tolerated(most) {
         return Err(wrong(by_node, most));
     }
@@ -81,11 +82,6 @@ fn compare(before: &Reading, now: &Reading) -> Result<(), String> {
         return Err(wrong(by_node, least));
     }
     Ok(())
-}
-
-fn seconds_from(begin: Instant, end: Instant) -> f64 {
-    end.saturating_duration_since(begin).as_secs_f64()
-        - begin.saturating_duration_since(end).as_secs_f64()
 }
 
 fn tolerated(seconds: f64) -> f64 {

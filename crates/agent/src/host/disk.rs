@@ -2,9 +2,7 @@
 //! a name, on an experiment's own machine a device that ends with that.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use hypertare_plan::{Disk, DiskFormat};
@@ -67,9 +65,15 @@ fn make_file(disk: &Disk) -> Result<File> {
         None => {
             memfd_create("disk", MemfdFlags::CLOEXEC).map(File::from).context("a disk in memory")?
         }
-        Some(directory) => without_name(directory).with_context(|| {
-            format!("the file of a disk cannot be made in {}", directory.display())
-        })?,
+        Some(directory) => OpenOptions::new()
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(OFlags::TMPFILE.bits() as i32)
+            .open(directory)
+            .with_context(|| {
+                format!("the file of a disk cannot be made in {}", directory.display())
+            })?,
     };
     file.set_permissions(Permissions::from_mode(0o666))?;
     file.set_len(disk.bytes)?;
@@ -82,16 +86,12 @@ fn make_file(disk: &Disk) -> Result<File> {
     Ok(file)
 }
 
-fn without_name(directory: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE.bits() as i32;
-    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(directory)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
+    use std::path::Path;
 
     use tempfile::tempdir;
 

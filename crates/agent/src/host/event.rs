@@ -63,10 +63,7 @@ pub fn read_plan(
             Err(error) => Event::BadStep(format!("the plan cannot be read: {error}")),
         };
         let last = matches!(event, Event::BadStep(_));
-        if events.send(event).is_err() {
-            return;
-        }
-        if last {
+        if events.send(event).is_err() || last {
             return;
         }
     }

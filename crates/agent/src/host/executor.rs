@@ -183,9 +183,8 @@ impl<M: Machine> Executor<M> {
             if self.complete {
                 return Ok(None);
             }
-            match self.pump(Instant::now() + Duration::from_secs(3600)) {
-                Err(Stop::Ended(why)) => return Err(why),
-                Err(Stop::Failed(_)) | Ok(_) => {}
+            if let Err(Stop::Ended(why)) = self.pump(Instant::now() + Duration::from_secs(3600)) {
+                return Err(why);
             }
         }
     }
@@ -199,11 +198,7 @@ impl<M: Machine> Executor<M> {
         } else {
             self.raise(bench)
         };
-        let (error, ended) = match outcome {
-            Ok(()) => (None, None),
-            Err(Stop::Failed(why)) => (Some(why), None),
-            Err(Stop::Ended(why)) => (Some(interrupted(why)), Some(why)),
-        };
+        let (ended, error) = split(outcome);
         let node = error.as_ref().and(self.blamed.take());
         self.emit(Record::Bench {
             bench: bench.name.clone(),
@@ -370,26 +365,9 @@ impl<M: Machine> Executor<M> {
         for member in &mut self.members {
             member.begin_trial();
         }
-        let outcome =
-            self.await_anticipated().and_then(|()| self.check_trial(trial)).and_then(|()| {
-                let outcome = self.with_knobs(trial);
-                match &outcome {
-                    // The nodes are about to end, and put their knobs back when they do.
-                    Err(Stop::Ended(_)) => return outcome,
-                    Err(Stop::Failed(why)) => self.kill_tasks(why),
-                    Ok(()) => {}
-                }
-                let put_back = self.put_back_knobs(trial);
-                outcome.and(put_back)
-            });
-        let ended = match &outcome {
-            Err(Stop::Ended(why)) => Some(*why),
-            _ => self.ended,
-        };
-        let error = outcome.err().map(|stop| match stop {
-            Stop::Failed(why) => why,
-            Stop::Ended(why) => interrupted(why),
-        });
+        let outcome = self.execute(trial);
+        let (ended, error) = split(outcome);
+        let ended = ended.or(self.ended);
         self.trial = None;
         // Before whoever hears of the end, and thinks then, may have the CPU.
         self.anticipate(trial);
@@ -401,6 +379,23 @@ impl<M: Machine> Executor<M> {
             lost: self.lost(),
         });
         ended.map_or(Ok(()), Err)
+    }
+
+    fn execute(&mut self, trial: &Trial) -> Outcome {
+        // Nothing of it is left when a trial begins.
+        if let Some(asked) = self.anticipated.take() {
+            self.await_or_lose(&asked, ORDER_LIMIT)?;
+        }
+        self.check_trial(trial)?;
+        let outcome = self.with_knobs(trial);
+        match &outcome {
+            // The nodes are about to end, and put their knobs back when they do.
+            Err(Stop::Ended(_)) => return outcome,
+            Err(Stop::Failed(why)) => self.kill_tasks(why),
+            Ok(()) => {}
+        }
+        let put_back = self.put_back_knobs(trial);
+        outcome.and(put_back)
     }
 
     /// While the next step is being thought about, nodes that had tasks get ready for such again.
@@ -415,15 +410,6 @@ impl<M: Machine> Executor<M> {
             nodes.into_iter().filter(there).map(|name| (self.index(name), Order::Anticipate));
         let orders = orders.collect();
         self.anticipated = Some(self.ask("getting ready", orders));
-    }
-
-    /// Nothing of it is left when a trial begins.
-    fn await_anticipated(&mut self) -> Outcome {
-        let Some(asked) = self.anticipated.take() else { return Ok(()) };
-        let deadline = Instant::now() + ORDER_LIMIT;
-        self.wait(deadline, |all| all.silent(&asked).next().is_none())?;
-        self.lose_silent(&asked.numbers, ORDER_LIMIT);
-        Ok(())
     }
 
     /// A node that this trial needed and that is gone.
@@ -468,55 +454,41 @@ impl<M: Machine> Executor<M> {
     fn put_back_knobs(&mut self, trial: &Trial) -> Outcome {
         let nodes: BTreeSet<&String> = trial.knobs.iter().map(|setting| &setting.node).collect();
         self.failure = None;
-        let mut given = Vec::new();
-        for name in nodes {
-            let index = self.index(name);
-            if self.members[index].alive() {
-                let order = Order::PutBack { trial: trial.id };
-                given.push((index, self.members[index].order("putting knobs back", order)));
-            }
-        }
-        let deadline = Instant::now() + ORDER_LIMIT;
-        self.wait(deadline, |all| {
-            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
-        })?;
-        self.lose_silent(&given, ORDER_LIMIT);
+        let alive = nodes.into_iter().map(|name| self.index(name));
+        let alive = alive.filter(|&index| self.members[index].alive());
+        let orders = alive.map(|index| (index, Order::PutBack { trial: trial.id })).collect();
+        let asked = self.ask("putting knobs back", orders);
+        self.await_or_lose(&asked, ORDER_LIMIT)?;
         self.check_failure()
     }
 
     /// Kills whatever runs. A node that does not even answer that is dead.
     fn kill_tasks(&mut self, reason: &str) {
-        let busy: Vec<usize> = (0..self.members.len())
-            .filter(|&index| {
-                let member = &self.members[index];
-                member.alive() && (member.owes() || member.runs_any())
-            })
-            .collect();
-        let given: Vec<(usize, u64)> = busy
-            .into_iter()
-            .map(|index| {
-                let order = Order::Kill { reason: reason.to_owned() };
-                (index, self.members[index].order("killing its tasks", order))
-            })
-            .collect();
-        let answered = self.wait(Instant::now() + KILL_LIMIT, |all| {
-            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
-        });
-        if answered.is_ok() {
-            self.lose_silent(&given, KILL_LIMIT);
-        }
-        for &(index, _) in &given {
+        let busy = self
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| member.alive() && (member.owes() || member.runs_any()));
+        let kill = || Order::Kill { reason: reason.to_owned() };
+        let orders = busy.map(|(index, _)| (index, kill())).collect();
+        let asked = self.ask("killing its tasks", orders);
+        // That everything is to end is known already.
+        let _ = self.await_or_lose(&asked, KILL_LIMIT);
+        for (index, _) in asked.numbers {
             self.members[index].forget();
         }
     }
 
-    fn lose_silent(&mut self, given: &[(usize, u64)], limit: Duration) {
-        for &(index, number) in given {
-            if self.members[index].alive() && self.members[index].owes_number(number) {
+    /// Waits for the answers, and gives up the nodes that do not answer in time.
+    fn await_or_lose(&mut self, asked: &Asked, limit: Duration) -> Outcome {
+        self.wait(Instant::now() + limit, |all| all.silent(asked).next().is_none())?;
+        for index in self.silent(asked).collect::<Vec<_>>() {
+            if self.members[index].alive() {
                 let what = self.members[index].owed().unwrap_or("anything").to_owned();
                 self.lose(index, format!("it did not answer {what} within {} s", limit.as_secs()));
             }
         }
+        Ok(())
     }
 
     // -- waiting ----------------------------------------------------------------------------------
@@ -547,11 +519,8 @@ impl<M: Machine> Executor<M> {
     }
 
     fn silent(&self, asked: &Asked) -> impl Iterator<Item = usize> {
-        let owing = asked
-            .numbers
-            .iter()
-            .filter(|&&(index, number)| self.members[index].owes_number(number));
-        owing.map(|&(index, _)| index)
+        let owing = |&&(index, number): &&(usize, u64)| self.members[index].owes_number(number);
+        asked.numbers.iter().filter(owing).map(|&(index, _)| index)
     }
 
     /// What most likely keeps one of several guests from answering, and what to do about it.
@@ -705,11 +674,19 @@ struct Asked {
     numbers: Vec<(usize, u64)>,
 }
 
-fn interrupted(why: Why) -> String {
-    match why {
-        Why::ControllerGone => "interrupted: the controller has ended".to_owned(),
-        Why::Signal(signal) => format!("interrupted by {}", signal_name(signal)),
-    }
+/// What ends everything, and the error to report.
+fn split(outcome: Outcome) -> (Option<Why>, Option<String>) {
+    let (why, error) = match outcome {
+        Ok(()) => return (None, None),
+        Err(Stop::Failed(error)) => return (None, Some(error)),
+        Err(Stop::Ended(why @ Why::ControllerGone)) => {
+            (why, "interrupted: the controller has ended".to_owned())
+        }
+        Err(Stop::Ended(why @ Why::Signal(signal))) => {
+            (why, format!("interrupted by {}", signal_name(signal)))
+        }
+    };
+    (Some(why), Some(error))
 }
 
 fn setup_deadline(member: &Member) -> Instant {

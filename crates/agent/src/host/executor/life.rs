@@ -3,13 +3,12 @@
 //! others is done by one after the other: being asked over the network, being saved and restored, ending.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use hypertare_plan::{Bench, Life, Node, NodeKind, Order, Phase, Record, Task, TaskResult, Values};
+use hypertare_plan::{Bench, Life, Node, NodeKind, Order, Record, Task, TaskResult, Values};
 
 use super::super::member::Member;
-use super::phase::Begun;
-use super::power_cut::TaskSource;
+use super::phase::{Begun, PhaseRun};
 use super::{Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::probe::memory::kilobytes;
@@ -51,12 +50,10 @@ const KEPT_FREE: u64 = 8;
 
 /// The first member that lives for this phase, and how each of them goes.
 struct Living<'a> {
-    trial: u64,
-    phase: &'a Phase,
+    run: PhaseRun<'a>,
     first: usize,
     lives: &'a [Life],
     results: Vec<TaskResult>,
-    deadline: Instant,
 }
 
 impl Living<'_> {
@@ -67,27 +64,23 @@ impl Living<'_> {
     fn value(&self, place: usize, name: &str) -> f64 {
         self.results[place].values.get(name).copied().unwrap_or_default()
     }
-
-    fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
 }
 
 impl<M: Machine> Executor<M> {
     /// What lives for this phase only is made, and is gone when this ends, however that is.
-    pub(super) fn live(&mut self, trial: u64, phase: &Phase, deadline: Instant) -> Outcome {
+    pub(super) fn live(&mut self, run: PhaseRun) -> Outcome {
         let first = self.members.len();
         let result = |life: &Life| TaskResult {
             node: life.of.clone(),
-            trial,
-            phase: phase.name.clone(),
+            trial: run.trial,
+            phase: run.phase.name.clone(),
             task: life.id.clone(),
             purpose: life.purpose.clone(),
             ..TaskResult::default()
         };
-        let lives = phase.lives.as_slice();
+        let lives = run.phase.lives.as_slice();
         let results = lives.iter().map(result).collect();
-        let mut living = Living { trial, phase, first, lives, results, deadline };
+        let mut living = Living { run, first, lives, results };
         let outcome = self.carry_out_lives(&mut living);
         for mut member in self.members.drain(first..) {
             member.link.kill();
@@ -113,7 +106,10 @@ impl<M: Machine> Executor<M> {
             self.take_in(member);
         }
         self.set_up_nodes(living.first, |all, index| all.has_answered(living, index))?;
-        self.work_first(living)?;
+        let works = living.lives.iter().filter_map(|life| life.work.as_ref()).collect::<Vec<_>>();
+        self.private.extend(works.iter().map(|task| (task.id.clone(), Values::new())));
+        let begun = self.start(living.run, &works);
+        self.note_when(living, begun, "work_s", Begun::runs)?;
         for place in 0..living.lives.len() {
             self.be_reached(living, place)?;
         }
@@ -127,8 +123,7 @@ impl<M: Machine> Executor<M> {
                 self.save_and_restore(living, place)?;
             }
             if let Some(cut) = &life.power_cut {
-                let begun = TaskSource { trial: living.trial, phase: living.phase, life };
-                let found = self.cut_power(&begun, cut, living.first + place, living.deadline)?;
+                let found = self.cut_power(living.run, life, cut, living.first + place)?;
                 living.results[place].values.extend(found);
             }
         }
@@ -189,23 +184,15 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// What it does first: all of them at once.
-    fn work_first(&mut self, living: &mut Living) -> Outcome {
-        let works = living.lives.iter().filter_map(|life| life.work.as_ref()).collect::<Vec<_>>();
-        self.private.extend(works.iter().map(|task| (task.id.clone(), Values::new())));
-        let begun = self.start(living.trial, living.phase, &works);
-        self.note_when(living, begun, "work_s", Begun::runs)
-    }
-
     /// Has it listen, and a node of the bench ask. Starting who asks is no part of its answer: it could have
     /// waited.
     fn be_reached(&mut self, living: &mut Living, place: usize) -> Outcome {
         let Some(reached) = &living.lives[place].reached else { return Ok(()) };
         let of = |task: &Task| (task.id.clone(), Values::new());
         self.private.extend([of(&reached.answer), of(&reached.ask)]);
-        let serving = self.start(living.trial, living.phase, &[&reached.answer]);
+        let serving = self.start(living.run, &[&reached.answer]);
         self.note_when(living, serving, "served_s", Begun::starts)?;
-        let asking = self.start(living.trial, living.phase, &[&reached.ask]);
+        let asking = self.start(living.run, &[&reached.ask]);
         self.note_when(living, asking, "", Begun::runs)?;
         let measured =
             self.private.get(&reached.ask.id).and_then(|values| values.get("rtt_max_ns"));
@@ -213,7 +200,7 @@ impl<M: Machine> Executor<M> {
             Stop::Failed(format!("task {} has measured no round trip", reached.ask.id))
         })? / 1e9;
         living.set(place, "reply_s", living.value(place, "served_s") + round_trip_s);
-        self.stop(&[&reached.answer], living.deadline)
+        self.stop(&[&reached.answer], living.run.deadline)
     }
 
     /// Waits until it is so of none of these tasks any more, and notes when that was for each that lives.
@@ -225,12 +212,13 @@ impl<M: Machine> Executor<M> {
         is_late: fn(&Begun, &Self) -> bool,
     ) -> Outcome {
         while !tasks.is_empty() {
-            let in_time = self.wait(living.deadline, |all| {
+            let in_time = self.wait(living.run.deadline, |all| {
                 all.failure.is_some() || tasks.iter().any(|one| !is_late(one, all))
             })?;
             self.check_failure()?;
             if !in_time {
-                return Err(self.too_long(living.phase, &tasks.iter().collect::<Vec<_>>(), "end"));
+                let late = tasks.iter().collect::<Vec<_>>();
+                return Err(self.too_long(living.run.phase, &late, "end"));
             }
             for one in tasks.extract_if(.., |one| !is_late(one, self)) {
                 if let Some(place) = one.index.checked_sub(living.first) {
@@ -293,7 +281,8 @@ impl<M: Machine> Executor<M> {
             Stop::Failed(format!("node {} cannot be {what}: {error:#}", node.name))
         };
         let begun = Instant::now();
-        let saved = self.members[index].link.save(living.left());
+        let left = living.run.deadline.saturating_duration_since(begun);
+        let saved = self.members[index].link.save(left);
         let Some(state) = saved.map_err(|error| failed("saved", error))? else { return Ok(()) };
         living.set(place, "save_s", begun.elapsed().as_secs_f64());
         let bytes = state.metadata().map_err(|error| failed("saved", error.into()))?.len();
@@ -307,7 +296,7 @@ impl<M: Machine> Executor<M> {
         // An order that has it do nothing.
         let order = Order::Kill { reason: String::new() };
         let asked = self.ask("that it is there again", vec![(index, order)]);
-        self.await_answers(&asked, living.deadline)?;
+        self.await_answers(&asked, living.run.deadline)?;
         living.set(place, "restore_s", begun.elapsed().as_secs_f64());
         Ok(())
     }
