@@ -16,7 +16,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::perf_event::{self, Attributes};
-use super::{Counted, ProbeContext, ProbeKind};
+use super::{Counted, ProbeContext, ProbeKind, Source};
 use crate::net::frames::memory::Shared;
 use crate::process::cpu_list::parse_list;
 use crate::values::Definition;
@@ -33,17 +33,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 /// Of the clocks of a CPU: some 690 samples a second together.
 const PERIODS_NS: [u64; 5] = [5_003_021, 6_180_353, 7_639_333, 9_442_721, 11_671_711];
@@ -88,16 +81,11 @@ impl Watch {
         let online = fs::read_to_string(probe_context.sys.join("devices/system/cpu/online"))
             .context("reading which CPUs are online")?;
         let cpus = parse_list(&online)?.into_iter().map(|cpu| Clocks::start(cpu as usize));
-        match cpus.collect::<io::Result<Vec<_>>>() {
-            Ok(cpus) => Ok(Watch { cpus }),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
-                Some(libc::EACCES | libc::EPERM) => {
-                    bail!("{}", perf_event::refusal(probe_context, &error))
-                }
-                _ => Err(error).context("taking samples of what the CPUs do"),
-            },
+        let cpus = cpus.collect::<io::Result<_>>();
+        if let Err(error) = &cpus {
+            perf_event::check_refusal(probe_context, error)?;
         }
+        Ok(Watch { cpus: cpus.context("taking samples of what the CPUs do")? })
     }
 }
 
@@ -111,7 +99,7 @@ impl Clocks {
                 flags: EXCLUDE_IDLE,
                 ..Attributes::default()
             };
-            perf_event::open(&attributes, cpu)
+            perf_event::open(attributes, cpu)
         });
         let clocks = clocks.into_iter().collect::<io::Result<Vec<_>>>()?;
         let (first, rest) = clocks.split_first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -120,10 +108,6 @@ impl Clocks {
             asked(clock, SET_OUTPUT, first.as_raw_fd())?;
         }
         Ok(Clocks { clocks, ring })
-    }
-
-    fn stop(&self) -> io::Result<()> {
-        self.clocks.iter().try_for_each(|clock| asked(clock, DISABLE, 0))
     }
 }
 
@@ -143,7 +127,10 @@ impl super::Watch for Watch {
     fn counted(&self) -> Result<Counted> {
         let mut samples = Vec::new();
         for cpu in &self.cpus {
-            cpu.stop().context("ending the samples of a CPU")?;
+            let mut clocks = cpu.clocks.iter();
+            clocks
+                .try_for_each(|clock| asked(clock, DISABLE, 0))
+                .context("ending the samples of a CPU")?;
             let written = cpu.ring.load(HEAD) as usize;
             // One that finds no room is lost, and was not at random.
             ensure!(

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
 use super::net_snmp;
-use super::{ProbeContext, ProbeKind};
+use super::{ProbeKind, Source};
 use crate::net::drops::{LinkDrops, of_links};
 use crate::values::Definition;
 
@@ -33,17 +33,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        sample(&probe_context.proc).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Numbers(|probe_context| sample(&probe_context.proc)),
+};
 
 /// Counters of the protocols by the place that they stand for.
 const PROTOCOLS: [(&str, &str); 16] = [

@@ -15,7 +15,7 @@ use hypertare_plan::{Histogram, NAPI_MODULE};
 
 use super::counters::{Kind, Sample};
 use super::threads::{self, Threads};
-use super::{Counted, ProbeContext, ProbeKind};
+use super::{Counted, ProbeContext, ProbeKind, Source};
 use crate::net::{Links, interrupts};
 use crate::own_machine::napi_module;
 use crate::process::interrupts::lines;
@@ -30,17 +30,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 /// The tracepoint has a trigger for each, and looks at all of them in every poll.
 const MOST_INTERFACES: usize = 16;
