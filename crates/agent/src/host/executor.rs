@@ -229,7 +229,7 @@ impl<M: Machine> Executor<M> {
         for (index, node) in bench.nodes.iter().enumerate() {
             let begun = Instant::now();
             let (id, inbox) = self.next_inbox();
-            let started = self.machine.start(bench, index, inbox).map_err(|error| {
+            let started = self.machine.start(bench, index, None, inbox).map_err(|error| {
                 self.blamed = Some(node.name.clone());
                 Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
             })?;

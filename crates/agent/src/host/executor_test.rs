@@ -173,7 +173,13 @@ impl Machine for Pretence {
         Ok(())
     }
 
-    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> anyhow::Result<Started> {
+    fn start(
+        &mut self,
+        bench: &Bench,
+        index: usize,
+        _state: Option<std::fs::File>,
+        inbox: Inbox,
+    ) -> anyhow::Result<Started> {
         let name = bench.nodes[index].name.clone();
         if name == "impossible" {
             bail!("no such thing");

@@ -14,19 +14,15 @@ pub trait Machine {
     fn prepare(&mut self, bench: &Bench) -> Result<()>;
 
     /// Starts one node; its records go to the inbox. Nodes are started one after the other and come
-    /// up in parallel, so this does not wait for them.
-    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> Result<Started>;
-
-    /// Starts one node from the state that another one of the same kind was saved in.
-    fn restore(
+    /// up in parallel, so this does not wait for them. With a `state`, the node goes on from that in which
+    /// another one of the same kind was saved.
+    fn start(
         &mut self,
-        _bench: &Bench,
-        _index: usize,
-        _state: File,
-        _inbox: Inbox,
-    ) -> Result<Started> {
-        bail!("this machine restores nothing");
-    }
+        bench: &Bench,
+        index: usize,
+        state: Option<File>,
+        inbox: Inbox,
+    ) -> Result<Started>;
 
     /// Cuts the power of a node's disk, which outlives the node; that must have ended.
     fn cut_power(&mut self, _node: &str) -> Result<()> {

@@ -17,7 +17,7 @@ mod plausible;
 mod qcow2;
 pub mod sandbox;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ pub struct InsideArguments {
     /// What this run's cgroups are called
     #[arg(long)]
     scope: String,
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t)]
     network: Network,
     /// Why there can be no guests of Xen
     #[arg(long)]
@@ -139,7 +139,15 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
         no_xen.map_or_else(|| XenToolstack::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
     let machine = Local::new(scope.clone(), arguments.network, xen)?;
     let (post, events) = sync_channel(QUEUE);
-    watch(&post, signals, lifeline);
+    // What ends everything: a signal, or the end of the outside.
+    let ended = post.clone();
+    sandbox::watch_lifeline(lifeline, move || end_soon(&ended));
+    let ended = post.clone();
+    std::thread::spawn(move || {
+        while let Some(signal) = signals::take_signal(&signals) {
+            let _ = ended.send(Event::End(Why::Signal(signal)));
+        }
+    });
     read_plan(&post, arguments.reached)?;
     let (records, written) = write_records(&post)?;
     let out = together(move |some| {
@@ -153,20 +161,6 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(ending)
-}
-
-/// What ends everything: a signal, or the end of the outside.
-fn watch(post: &SyncSender<Event>, signals: OwnedFd, lifeline: OwnedFd) {
-    let ended = post.clone();
-    sandbox::watch_lifeline(lifeline, move || {
-        end_soon(&ended);
-    });
-    let post = post.clone();
-    std::thread::spawn(move || {
-        while let Some(signal) = signals::take_signal(&signals) {
-            let _ = post.send(Event::End(Why::Signal(signal)));
-        }
-    });
 }
 
 /// Its steps; those that come over a connection which is cut without a word end with it.
@@ -200,9 +194,10 @@ fn write_records(
     let post = post.clone();
     let emitter = Emitter::held_stdout().context("standard output is not open")?;
     let written = std::thread::spawn(move || {
+        let is_closed = |error: std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
         let mut open = true;
         for together in queue {
-            if open && emitter.emit_all(&together).is_err_and(|error| is_closed(&error)) {
+            if open && emitter.emit_all(&together).is_err_and(is_closed) {
                 open = false;
                 end_soon(&post);
             }
@@ -216,7 +211,8 @@ fn write_records(
 fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     let mut held = Vec::new();
     move |record| {
-        let waits = can_wait(&record);
+        // What comes shortly before its trial's end, or is of no use before it.
+        let waits = matches!(record, Record::Knob(_) | Record::Result(_) | Record::Probe(_));
         held.push(record);
         if !waits || held.len() >= QUEUE {
             send(std::mem::take(&mut held));
@@ -224,18 +220,9 @@ fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     }
 }
 
-/// What comes shortly before its trial's end, or is of no use before it.
-fn can_wait(record: &Record) -> bool {
-    matches!(record, Record::Knob(_) | Record::Result(_) | Record::Probe(_))
-}
-
 /// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so
 /// may be waiting for the one who says it.
 fn end_soon(post: &SyncSender<Event>) {
     let post = post.clone();
     std::thread::spawn(move || post.send(Event::End(Why::ControllerGone)));
-}
-
-fn is_closed(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::BrokenPipe
 }

@@ -13,14 +13,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
+use std::os::unix::fs::{OpenOptionsExt, lchown};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rustix::fs::{RawDir, Timespec, Timestamps, futimens};
+use rustix::fs::{RawDir, futimens};
 use rustix::mount::{MountFlags, mount_remount};
 
+use super::copy;
 use crate::process::shortage::mb;
 
 /// Links that are followed one after another, as in the kernel.
@@ -73,8 +73,11 @@ impl Keep {
     /// Keeps what was opened, and the links that lead there from `path`, directories as in PATH.
     /// Returns what was left out.
     pub fn keep(&mut self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
-        let opened: BTreeSet<PathBuf> =
-            opened.iter().map(|path| self.seen_from_outside(path)).collect();
+        // Who works in the view has it as the root.
+        let from_outside = |path: &PathBuf| {
+            if path.starts_with(&self.root) { path.clone() } else { below(&self.root, path) }
+        };
+        let opened: BTreeSet<PathBuf> = opened.iter().map(from_outside).collect();
         let (directories, mut files): (Vec<_>, Vec<_>) = opened
             .iter()
             .filter(|path| self.overlay_of(path).is_some())
@@ -95,7 +98,9 @@ impl Keep {
                 continue;
             }
             self.make_room(size)?;
-            copy_up_file(path).with_context(|| format!("cannot keep {}", path.display()))?;
+            // Opening it for writing is what makes the overlay copy it.
+            let opened = File::options().write(true).open(path);
+            opened.with_context(|| format!("cannot keep {}", path.display()))?;
         }
         for link in self.links(&opened, path) {
             self.make_room(PAGE)?;
@@ -106,11 +111,6 @@ impl Keep {
             self.hold(path).with_context(|| format!("cannot keep {}", path.display()))?;
         }
         Ok(self.reported(&left_out))
-    }
-
-    /// Who works in the view has it as the root.
-    fn seen_from_outside(&self, path: &Path) -> PathBuf {
-        if path.starts_with(&self.root) { path.to_owned() } else { below(&self.root, path) }
     }
 
     fn make_room(&mut self, size: u64) -> Result<()> {
@@ -190,13 +190,8 @@ impl Keep {
         if !self.is_kept(directory) {
             let metadata = opened.metadata()?;
             self.make_room(PAGE)?;
-            let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
-            let times = Timestamps {
-                last_access: time(metadata.atime(), metadata.atime_nsec()),
-                last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
-            };
             // The times that it has: a copy-up, and no change.
-            futimens(&opened, &times)?;
+            futimens(&opened, &copy::times(&metadata))?;
         }
         // Opened again, for it was opened as the share's, and read, for that makes the list.
         let opened = File::open(directory)?;
@@ -224,11 +219,6 @@ impl Keep {
             mb((self.kept + missing).saturating_sub(self.most) * 4),
         ))
     }
-}
-
-/// Opening it for writing is what makes the overlay copy it.
-fn copy_up_file(path: &Path) -> io::Result<()> {
-    File::options().write(true).open(path).map(drop)
 }
 
 fn links_in(directory: &Path) -> Vec<PathBuf> {

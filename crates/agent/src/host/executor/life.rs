@@ -144,9 +144,10 @@ impl<M: Machine> Executor<M> {
     pub(super) fn begin(&mut self, node: &Node) -> Outcome<Member> {
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        let started = self.machine.start(&self.bench_of(node), 0, inbox).map_err(|error| {
-            Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
-        })?;
+        let started =
+            self.machine.start(&self.bench_of(node), 0, None, inbox).map_err(|error| {
+                Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
+            })?;
         self.needed.insert(node.name.clone());
         let mut member = Member::new(id, node.clone(), started, begun);
         member.is_private = true;
@@ -290,7 +291,7 @@ impl<M: Machine> Executor<M> {
         self.members[index].link.kill();
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        let started = self.machine.restore(&self.bench_of(node), 0, state, inbox);
+        let started = self.machine.start(&self.bench_of(node), 0, Some(state), inbox);
         let started = started.map_err(|error| failed("restored", error))?;
         self.members[index].restored(id, started.link);
         // An order that has it do nothing.
