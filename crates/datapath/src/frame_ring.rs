@@ -120,9 +120,7 @@ impl<M: Words> Writer<M> {
         self.ring.head(WRITTEN).store(self.next, Ordering::Release);
         Ok(true)
     }
-}
 
-impl<M: Words> Writer<M> {
     /// Counts frames that were lost before they came here.
     pub fn lost(&mut self, count: u64) {
         self.dropped += count;
