@@ -309,19 +309,7 @@ impl<M: Machine> Executor<M> {
             node: member.node.name.clone(),
             start_s: member.start.unwrap_or_default().as_secs_f64(),
             ready_s: member.begun.elapsed().as_secs_f64(),
-            accelerator: about.accelerator,
-            vmm: about.vmm,
-            vmm_argv: about.vmm_argv,
-            cgroup: about.cgroup,
-            paging: about.paging,
-            backing: about.backing,
-            datapath: about.datapath,
-            datapath_cpus: about.datapath_cpus,
-            joined: about.joined,
-            scheduler: about.scheduler,
-            tsc: about.tsc,
-            placed: about.placed,
-            driver: about.driver,
+            ..about
         });
         self.emit(record);
         Ok(())

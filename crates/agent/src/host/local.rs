@@ -40,6 +40,7 @@ use crate::vmm::guest_command_line::model;
 use crate::vmm::shared_files::SharedFiles;
 use crate::vmm::spec::Medium;
 use crate::vmm::tsc;
+use crate::xen::domain::link_of;
 use crate::xen::toolstack::XenToolstack;
 use crate::xen::{placement, scheduler};
 
@@ -223,8 +224,7 @@ impl Local {
     }
 
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
-        let link = bench.links.iter().find(|link| link.name == interface.link);
-        let link = link.with_context(|| format!("there is no link {}", interface.link))?;
+        let link = link_of(bench, interface)?;
         self.links.set_mtu(name, link.mtu)?;
         self.links.set_master(name, Some(&link.name))?;
         self.links.set_up(name)
@@ -448,7 +448,9 @@ impl Machine for Local {
             bail!("it would stand in this host's own network; take --network own");
         }
         bench.scheduler.map_or(Ok(()), scheduler::require)?;
-        bench.driver.as_ref().map_or(Ok(()), placement::require_driver)?;
+        if let Some(wanted) = &bench.driver {
+            placement::require("the driver domain", &placement::of_driver()?, wanted)?;
+        }
         self.kept_from = bench.datapath_cpu.map(KeptFrom::cpu).transpose()?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {

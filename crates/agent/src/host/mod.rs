@@ -30,7 +30,7 @@ use crate::node::given::Heard;
 use crate::node::hello::hello;
 use crate::process::cgroup::Scope;
 use crate::process::namespaces::mount_scratch;
-use crate::process::{signals, spawn};
+use crate::process::{failed, signals, spawn, wait_until};
 use crate::xen::toolstack::XenToolstack;
 use event::{Event, Why};
 pub use executor::life::VALUES as VALUES_OF_A_LIFE;
@@ -59,7 +59,7 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> ExitCode {
     match sandbox::run(arguments.network, arguments.reached) {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
-        Err(error) => failure(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -95,7 +95,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
             eprintln!("{AGENT_PREFIX}{:#}", spawn::explain_refusal(&error));
             ExitCode::from(REFUSED as u8)
         }
-        Err(error) => failure(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -118,11 +118,6 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
         Ending::BadPlan(why) => anyhow::bail!("{why}"),
         Ending::Ended(why) => anyhow::bail!("the plan was ended: {why:?}"),
     }
-}
-
-fn failure(error: &anyhow::Error) -> ExitCode {
-    eprintln!("{AGENT_PREFIX}{error:#}");
-    ExitCode::FAILURE
 }
 
 /// A user namespace that may be made, but in which nothing may be done.
@@ -157,9 +152,7 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
     let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();
     // The executor's end of the queue is closed now; what is in it still goes out.
     let deadline = Instant::now() + Duration::from_secs(1);
-    while !written.is_finished() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(deadline, Duration::from_millis(1), || written.is_finished());
     Ok(ending)
 }
 

@@ -45,8 +45,13 @@ impl NullBlk {
     }
 
     fn made(bytes: u64, cache: WriteCache, latency_ns: u64) -> Result<Self> {
-        if !Path::new(CONFIGURED).join("nullb").exists() {
-            load()?;
+        let configfs = Path::new(CONFIGURED).join("nullb");
+        if !configfs.exists() {
+            // None of its own: each is made with the size that is asked for.
+            modules::load("null_blk", "null_blk.nr_devices=0")?;
+        }
+        if !configfs.exists() {
+            mount("configfs", CONFIGURED, "configfs", MountFlags::NOSUID, None)?;
         }
         // Kernels from 6.1 on name the device so; the ones before number it, in order.
         let name = format!("nullb{}", MADE.fetch_add(1, Ordering::Relaxed));
@@ -109,13 +114,4 @@ impl NullBlk {
 
 fn at(path: &Path) -> String {
     path.display().to_string()
-}
-
-fn load() -> Result<()> {
-    // None of its own: each is made with the size that is asked for.
-    modules::load("null_blk", "null_blk.nr_devices=0")?;
-    if !Path::new(CONFIGURED).join("nullb").exists() {
-        mount("configfs", CONFIGURED, "configfs", MountFlags::NOSUID, None)?;
-    }
-    Ok(())
 }

@@ -22,6 +22,7 @@ use super::counters::{Kind, Sample};
 use super::{ProbeContext, ProbeKind, Source};
 use super::{machine, text, ticks_per_s};
 use crate::net::vhost;
+use crate::process::shortage::number;
 use crate::values::Definition;
 use crate::xen::{DRIVER_DOMAIN, account};
 
@@ -356,7 +357,7 @@ impl Processes {
                 ("voluntary_switches", "voluntary_ctxt_switches:"),
                 ("involuntary_switches", "nonvoluntary_ctxt_switches:"),
             ] {
-                if let Some(count) = keyed(&status, line) {
+                if let Some(count) = number(&status, line) {
                     let names: Vec<&str> = std::iter::once(name).chain(part).collect();
                     let key = format!("{name} {tid} of {} {}", process.pid, process.start);
                     sample.share(&key, &names, count, Kind::Lifetime, 1.0);
@@ -464,13 +465,13 @@ fn uses_vhost(proc: &Path, pid: i32) -> bool {
 fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
     let read = |file: &str| text::read(directory.join(file));
     let version2 = read("cpu.stat").unwrap_or_default();
-    let ns = |key| Some(keyed(&version2, key)? * 1000);
+    let ns = |key| Some(number(&version2, key)? * 1000);
     let times = (ns("usage_usec"), ns("user_usec"), ns("system_usec"));
     if let (Some(total), Some(user), Some(system)) = times {
         return Ok(Cpu { total, user, system });
     }
-    let number = |file: &str| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let total = number("cpuacct.usage").with_context(|| {
+    let of_file = |file: &str| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let total = of_file("cpuacct.usage").with_context(|| {
         format!(
             "the cgroup {} does not account for CPU time: it has neither usage_usec in cpu.stat \
              (v2) nor cpuacct.usage (v1)",
@@ -478,19 +479,13 @@ fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
         )
     })?;
     // Since Linux 4.10; without them the split is in ticks.
-    let split = number("cpuacct.usage_user").zip(number("cpuacct.usage_sys"));
+    let split = of_file("cpuacct.usage_user").zip(of_file("cpuacct.usage_sys"));
     let ticks = || {
         let text = read("cpuacct.stat").unwrap_or_default();
-        Some((keyed(&text, "user")? * tick_ns(), keyed(&text, "system")? * tick_ns()))
+        Some((number(&text, "user")? * tick_ns(), number(&text, "system")? * tick_ns()))
     };
     let (user, system) = split.or_else(ticks).context("the cgroup does not split CPU time")?;
     Ok(Cpu { total, user, system })
-}
-
-/// The number after a key that begins a line.
-fn keyed(text: &str, key: &str) -> Option<u64> {
-    let mut lines = text.lines().map(|line| line.split_whitespace());
-    lines.find_map(|mut words| (words.next()? == key).then(|| words.next()?.parse().ok())?)
 }
 
 fn memory(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
@@ -498,8 +493,8 @@ fn memory(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
     for process in tree {
         let status = text::read(proc.join(format!("{}/status", process.pid)));
         let status = status.unwrap_or_default();
-        resident += keyed(&status, "VmRSS:").unwrap_or(0) * 1024;
-        peak = peak.max(keyed(&status, "VmHWM:").unwrap_or(0) * 1024);
+        resident += number(&status, "VmRSS:").unwrap_or(0) * 1024;
+        peak = peak.max(number(&status, "VmHWM:").unwrap_or(0) * 1024);
     }
     sample.count("memory_bytes", resident, Kind::Gauge, 1.0);
     sample.count("peak_memory_bytes", peak, Kind::Gauge, 1.0);

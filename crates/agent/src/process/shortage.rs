@@ -134,11 +134,12 @@ fn room(place: &Path) -> Option<(u64, u64)> {
 }
 
 /// Of a line of /proc/meminfo, which are in KiB.
-fn bytes(text: &str, name: &str) -> Option<u64> {
+pub fn bytes(text: &str, name: &str) -> Option<u64> {
     number(text, name)?.checked_mul(1 << 10)
 }
 
-fn number(text: &str, name: &str) -> Option<u64> {
+/// The number after a word that begins a line.
+pub fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some(name)).then(|| words.next()?.parse().ok())?
@@ -159,6 +160,7 @@ mod tests {
         let text = "MemTotal:  2048 kB\nMemAvailable:\t1024 kB\noom_kill_x 9\noom_kill 3\n";
         assert_eq!(bytes(text, "MemTotal:"), Some(2 << 20));
         assert_eq!(bytes(text, "MemAvailable:"), Some(1 << 20));
+        assert_eq!(bytes("MemTotal: 99999999999999999999 kB", "MemTotal:"), None);
         assert_eq!(number(text, "oom_kill"), Some(3));
         assert_eq!(number(text, "Mem"), None);
         assert_eq!(number("oom_kill many", "oom_kill"), None);

@@ -11,7 +11,6 @@
 //! alike. So what is read back is of what the guest has used by then, a booted kernel at least.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -43,15 +42,6 @@ fn check_thp(enabled: &str) -> Result<()> {
             "the machine's transparent huge pages are switched off; as root: \
              echo madvise > {THP}"
         ),
-    }
-}
-
-/// Switches transparent huge pages off in the calling process and what it executes.
-pub fn forbid_huge_pages() -> io::Result<()> {
-    // SAFETY: no memory is passed.
-    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

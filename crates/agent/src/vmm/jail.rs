@@ -71,7 +71,8 @@ impl Jail {
         let has = rustix::thread::capabilities(None).context("own capabilities")?.permitted;
         let mut missing = Vec::new();
         let read_only = has.contains(CapabilitySet::SYS_ADMIN) && {
-            let can = can_set_mounts();
+            // The kernel looks at the size first, and says so, unless it does not know the call.
+            let can = set_mounts(None) == Err(rustix::io::Errno::INVAL);
             missing.extend((!can).then(|| NO_READ_ONLY.to_owned()));
             can
         };
@@ -108,9 +109,10 @@ impl Jail {
             Some(Steps { user: Some(user), .. }) => user.id,
             Some(_) => rustix::process::geteuid().as_raw(),
         };
-        match may_read(&file.metadata()?, runs_as) {
-            true => Ok(file),
-            false => concatenate(&[path.to_owned()]),
+        if may_read(&file.metadata()?, runs_as) {
+            Ok(file)
+        } else {
+            concatenate(&[path.to_owned()])
         }
     }
 
@@ -130,9 +132,21 @@ impl Jail {
             narrow_bounding_set(CapabilitySet::empty())?;
         }
         if let Some(user) = &steps.user {
-            become_user(user)?;
+            let (uid, gid) = (Uid::from_raw(user.id), Gid::from_raw(user.id));
+            // The permitted capabilities stay, to be chosen from below.
+            rustix::thread::set_keep_capabilities(true)?;
+            rustix::thread::set_thread_groups(&user.groups)?;
+            rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+            rustix::thread::set_thread_res_uid(uid, uid, uid)?;
         }
-        keep_only(steps.keeps)?;
+        let kept = steps.keeps;
+        let own = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+        rustix::thread::set_capabilities(None, own)?;
+        // Ambient as well: others than root keep nothing else across exec.
+        if kept.contains(CapabilitySet::DAC_READ_SEARCH) {
+            let which = CapabilitySet::DAC_READ_SEARCH;
+            rustix::thread::configure_capability_in_ambient_set(which, true)?;
+        }
         rustix::thread::set_no_new_privs(true)?;
         Ok(())
     }
@@ -186,14 +200,11 @@ fn user(accelerator: Accelerator) -> Result<Option<User>, String> {
 /// The highest number that is mapped here for users and for groups, and that neither a user nor a group
 /// has.
 fn own_id(maps: &[String; 2], known: &[String; 2]) -> Option<u32> {
+    // The third field of a line of /etc/passwd or /etc/group.
+    let id_of = |line: &str| line.split(':').nth(2)?.parse().ok();
     let taken: Vec<u32> = known.iter().flat_map(|file| file.lines()).filter_map(id_of).collect();
     let is_own = |id: &u32| maps.iter().all(|map| is_mapped(map, *id)) && !taken.contains(id);
     (1..=HIGHEST).rev().find(is_own)
-}
-
-/// The third field of a line of /etc/passwd or /etc/group.
-fn id_of(line: &str) -> Option<u32> {
-    line.split(':').nth(2)?.parse().ok()
 }
 
 fn is_mapped(map: &str, id: u32) -> bool {
@@ -240,11 +251,6 @@ fn may_read(file: &Metadata, user: u32) -> bool {
     file.mode() & bit != 0
 }
 
-/// The kernel looks at the size first, and says so, unless it does not know the call.
-fn can_set_mounts() -> bool {
-    set_mounts(None) == Err(rustix::io::Errno::INVAL)
-}
-
 fn make_read_only() -> io::Result<()> {
     // SAFETY: no memory is passed.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
@@ -278,27 +284,6 @@ fn set_mounts(wanted: Option<&libc::mount_attr>) -> rustix::io::Result<()> {
         _ => Err(rustix::io::Errno::from_io_error(&io::Error::last_os_error())
             .unwrap_or(rustix::io::Errno::IO)),
     }
-}
-
-/// The permitted capabilities stay, for [`keep_only`] to choose from.
-fn become_user(user: &User) -> io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(user.id), Gid::from_raw(user.id));
-    rustix::thread::set_keep_capabilities(true)?;
-    rustix::thread::set_thread_groups(&user.groups)?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    Ok(())
-}
-
-/// Ambient as well: others than root keep nothing else across exec.
-fn keep_only(kept: CapabilitySet) -> io::Result<()> {
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
-    rustix::thread::set_capabilities(None, sets)?;
-    if kept.contains(CapabilitySet::DAC_READ_SEARCH) {
-        let which = CapabilitySet::DAC_READ_SEARCH;
-        rustix::thread::configure_capability_in_ambient_set(which, true)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

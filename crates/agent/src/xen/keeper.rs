@@ -29,7 +29,7 @@ use super::store::Store;
 use super::{Role, account, cleanup, journal, role, toolstack};
 use crate::net::{Changes, Links, Namespace};
 use crate::process::cgroup::{self, Scope};
-use crate::process::spawn::{Child, Ended, Spawn};
+use crate::process::spawn::{Child, Ended, Spawn, readable};
 use crate::process::{namespaces, signals};
 
 /// The subcommand that starts a keeper. Not for people.
@@ -96,8 +96,7 @@ impl Keeper {
         };
         let keeper = Keeper(spawn.start(|_| Ok(()))?);
         drop(ready);
-        let limit = Timespec { tv_sec: READY_LIMIT.as_secs() as i64, tv_nsec: 0 };
-        if poll(&mut [PollFd::new(&heard, PollFlags::IN)], Some(&limit))? == 0 {
+        if !readable(&heard, Instant::now() + READY_LIMIT) {
             bail!("it was not ready within {} s", READY_LIMIT.as_secs());
         }
         let mut said = String::new();

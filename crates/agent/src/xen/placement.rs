@@ -47,12 +47,6 @@ pub fn require(domain: &str, found: &VirtualCpus, wanted: &VirtualCpus) -> Resul
     Ok(())
 }
 
-/// # Errors
-/// The machine was booted with another driver domain.
-pub fn require_driver(wanted: &VirtualCpus) -> Result<()> {
-    require("the driver domain", &of_driver()?, wanted)
-}
-
 fn described(cpus: &VirtualCpus) -> String {
     let on = match cpus.on.is_empty() {
         true => "any CPU".to_owned(),

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::XEN_RELEASE;
 
 use crate::process::shortage::{Shortage, expose_this_process};
+use crate::process::wait_until;
 
 /// What a tool may say.
 const MOST_OUTPUT: u64 = 1 << 20;
@@ -86,18 +87,13 @@ fn follow(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String
 }
 
 fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::ExitStatus>> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() > deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(STEP);
+    let has_ended = || !matches!(child.try_wait(), Ok(None));
+    if !wait_until(Instant::now() + limit, STEP, has_ended) {
+        child.kill()?;
+        child.wait()?;
+        return Ok(None);
     }
+    Ok(child.try_wait()?)
 }
 
 /// The first things it said: what went wrong first is the reason for the rest.
