@@ -141,11 +141,17 @@ impl<M: Machine> Executor<M> {
     fn steps(&mut self) -> Ending {
         let mut greeted = false;
         loop {
-            let step = match self.next_step() {
-                Ok(Some(Ok(step))) => step,
-                Ok(Some(Err(why))) => return Ending::BadPlan(why),
-                Ok(None) => return Ending::Complete,
-                Err(why) => return Ending::Ended(why),
+            let step = loop {
+                match self.plan.pop_front() {
+                    Some(Ok(step)) => break step,
+                    Some(Err(why)) => return Ending::BadPlan(why),
+                    None if self.complete => return Ending::Complete,
+                    None => {}
+                }
+                let deadline = Instant::now() + Duration::from_secs(3600);
+                if let Err(Stop::Ended(why)) = self.pump(deadline) {
+                    return Ending::Ended(why);
+                }
             };
             let outcome = match step {
                 Step::Hello { protocol } if protocol != PROTOCOL => {
@@ -171,20 +177,6 @@ impl<M: Machine> Executor<M> {
             };
             if let Err(why) = outcome {
                 return Ending::Ended(why);
-            }
-        }
-    }
-
-    fn next_step(&mut self) -> Result<Option<Result<Step, String>>, Why> {
-        loop {
-            if let Some(step) = self.plan.pop_front() {
-                return Ok(Some(step));
-            }
-            if self.complete {
-                return Ok(None);
-            }
-            if let Err(Stop::Ended(why)) = self.pump(Instant::now() + Duration::from_secs(3600)) {
-                return Err(why);
             }
         }
     }

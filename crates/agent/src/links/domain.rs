@@ -48,7 +48,7 @@ impl DomainLink {
     ) -> Result<Self> {
         let domain = Domain::create(node, plan, bench, toolstack, disk)?;
         let console = File::from(domain.console()?);
-        let orders = Orders::new(console.try_clone()?);
+        let orders = Orders::new(console.try_clone()?, None);
         let printed = Tail::default();
         let kept = printed.clone();
         report_end(domain.id, inbox.clone());

@@ -144,7 +144,7 @@ impl GuestLink {
             datapath.follow(&*vmm, held.cgroup.as_ref())?;
         }
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
-        let orders = Orders::new(vmm.channel().try_clone()?);
+        let orders = Orders::new(vmm.channel().try_clone()?, None);
         std::thread::spawn(move || inbox.read(File::from(records)));
         let link = GuestLink {
             vmm: Some(vmm),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use hypertare_plan::{NodeReady, NumberedOrder, RunningAgent};
 
-use super::streams::{Orders, Tail};
+use super::streams::{HEARTBEAT, Orders, Tail};
 use super::{Inbox, NodeLink};
 use crate::probe::Outside;
 use crate::process::{cgroup, machine_proc, wait_until};
@@ -52,11 +52,8 @@ impl JoinedLink {
             opened.with_context(|| format!("opening {}", path.display()))
         };
         let records = open("records", false)?;
-        let orders = open("orders", true)?;
-        let orders = match carrier {
-            Carrier::Container => Orders::new(orders),
-            Carrier::Connection { .. } => Orders::keeping_alive(orders),
-        };
+        let heartbeat = matches!(carrier, Carrier::Connection { .. }).then_some(HEARTBEAT);
+        let orders = Orders::new(open("orders", true)?, heartbeat);
         let messages = Tail::follow(open("messages", false)?);
         std::thread::spawn(move || inbox.read(records));
         let process = machine_proc::path()

@@ -49,7 +49,7 @@ impl ProcessLink {
         std::thread::spawn(move || inbox.read(records));
         ProcessLink {
             child,
-            orders: Orders::new(pipes.orders),
+            orders: Orders::new(pipes.orders, None),
             messages: Tail::follow(pipes.messages),
             cgroup,
             is_container,

@@ -240,21 +240,18 @@ pub fn sweep() {
 
 /// What the run is called that something is called after.
 pub fn run_of(name: &str) -> Option<&str> {
-    let run = name.split('.').next()?;
-    let (pid, start) = run.strip_prefix(PREFIX)?.split_once('-')?;
-    (pid.parse::<u32>().is_ok() && start.parse::<u64>().is_ok()).then_some(run)
+    process_of(name).and_then(|_| name.split('.').next())
 }
 
 /// Whether the run that something is called after has not ended.
 pub fn is_alive(name: &str) -> bool {
-    let run = name.split('.').next().unwrap_or_default();
-    let Some((pid, start)) = run.strip_prefix(PREFIX).and_then(|run| run.split_once('-')) else {
-        return true;
-    };
-    match (pid.parse(), start.parse::<u64>()) {
-        (Ok(pid), Ok(start)) => start_time(pid) == Some(start),
-        _ => true,
-    }
+    process_of(name).is_none_or(|(pid, start)| start_time(pid) == Some(start))
+}
+
+/// The run's first process, and when that started.
+fn process_of(name: &str) -> Option<(u32, u64)> {
+    let (pid, start) = name.split('.').next()?.strip_prefix(PREFIX)?.split_once('-')?;
+    Some((pid.parse().ok()?, start.parse().ok()?))
 }
 
 fn start_time(pid: u32) -> Option<u64> {
