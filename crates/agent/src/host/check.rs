@@ -119,7 +119,7 @@ fn check_life(life: &Life) -> Result<(), String> {
     }
 }
 
-/// A life has a disk just if its power is cut.
+/// A life has a disk only if its power is cut.
 fn check_power_cut(life: &Life) -> Result<(), String> {
     let name = &life.node.name;
     let has_lasting_disk = life.node.disk.as_ref().is_some_and(|disk| disk.write_cache);
@@ -171,7 +171,7 @@ fn with_length(text: &str) -> Result<IpAddr, String> {
     })
 }
 
-/// Guests of Xen can be routed, and the node `host` is what routes them.
+/// Only guests of Xen can be routed, and the node `host` routes them.
 fn on_routed_link(node: &Node, interface: &Interface) -> Result<(), String> {
     let text = format!("interface {} is on the link {}", interface.name, interface.link);
     let is_host = match &node.kind {
@@ -205,7 +205,7 @@ fn check_routing(bench: &Bench, node: &Node) -> Result<(), String> {
         }
     }
     let Some(router) = &node.router else { return Ok(()) };
-    // Guests' interfaces are the others of a driver domain that routes them.
+    // The other interfaces of a driver domain that routes guests are the guests' own.
     let routes_guests = node.kind == NodeKind::Host
         && node.interfaces.iter().any(|one| is_on_link_of(bench, one, LinkKind::Route));
     let interfaces = node.interfaces.len() + usize::from(routes_guests);

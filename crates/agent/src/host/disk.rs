@@ -13,10 +13,10 @@ use crate::boot_contract::is_own_machine;
 use crate::own_machine::null_blk::{NullBlk, WriteCache};
 use crate::vmm::spec::Medium;
 
-/// Makes it, for processes that may be another user's: a VMM is.
+/// Makes a medium that processes of another user can open, as a VMM is.
 ///
 /// # Errors
-/// The directory is not there, has no room, or is of a file system that has no files without names.
+/// The directory does not exist, has no room, or is on a file system without unnamed files.
 pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
     let bytes = room(disk, format);
     let is_device = is_own_machine() && !disk.is_file;
@@ -33,7 +33,7 @@ pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
     Ok(Medium { file, is_device })
 }
 
-/// Makes one that outlives its node: with a cache of its own, which a power cut empties.
+/// Makes a medium that outlives its node: with a cache of its own, which a power cut empties.
 ///
 /// # Errors
 /// This is no machine of an experiment's own, or it cannot have such a disk.
@@ -77,7 +77,8 @@ fn make_file(disk: &Disk) -> Result<File> {
     };
     file.set_permissions(Permissions::from_mode(0o666))?;
     file.set_len(disk.bytes)?;
-    // Room for all of it now, and not an error in mid trial; of memory that would be all of it at once.
+    // Room for all of it now, and no error during a trial. Memory would be taken at once, so it is not
+    // reserved.
     if let Some(directory) = &disk.directory {
         fallocate(&file, FallocateFlags::empty(), 0, disk.bytes).with_context(|| {
             format!("{} has no room for a disk of {} bytes", directory.display(), disk.bytes)

@@ -82,7 +82,7 @@ pub struct Executor<M> {
     /// The node that it went wrong on.
     blamed: Option<String>,
     demolishing: bool,
-    /// Whoever gives the steps thinks between them, and nodes may get ready meanwhile.
+    /// The controller computes between steps, and nodes may get ready meanwhile.
     converses: bool,
     anticipated: Option<Asked>,
 }
@@ -120,7 +120,7 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// For somebody who gives one step after the other and thinks in between.
+    /// For a controller that sends one step after the other and computes in between.
     pub fn conversing(mut self) -> Self {
         self.converses = true;
         self
@@ -245,12 +245,12 @@ impl<M: Machine> Executor<M> {
         self.members.push(member);
     }
 
-    /// In a machine of its own there is one clock, which counts instructions, for all.
+    /// On an emulated machine all nodes have one clock, which counts instructions.
     fn watched(&self, member: Member) -> Member {
         if self.converses { member.watching_its_clock() } else { member }
     }
 
-    /// Every node, from the `first` on, goes on as soon as it itself is ready, while others still boot.
+    /// Sets up the nodes from the `first` on, each as soon as it has booted, while others still boot.
     fn set_up_nodes(
         &mut self,
         first: usize,
@@ -349,7 +349,7 @@ impl<M: Machine> Executor<M> {
         let (ended, error) = split(outcome);
         let ended = ended.or(self.ended);
         self.trial = None;
-        // Before whoever hears of the end, and thinks then, may have the CPU.
+        // Before the end is reported: then the controller computes, and may take the CPU.
         self.anticipate(trial);
         self.emit(Record::TrialEnd {
             trial: trial.id,
@@ -362,7 +362,7 @@ impl<M: Machine> Executor<M> {
     }
 
     fn execute(&mut self, trial: &Trial) -> Outcome {
-        // Nothing of it is left when a trial begins.
+        // No order to get ready is open any more when a trial begins.
         if let Some(asked) = self.anticipated.take() {
             self.await_or_lose(&asked, ORDER_LIMIT)?;
         }
@@ -378,7 +378,7 @@ impl<M: Machine> Executor<M> {
         outcome.and(put_back)
     }
 
-    /// While the next step is being thought about, nodes that had tasks get ready for such again.
+    /// While the controller computes the next step, nodes that had tasks get ready for the next ones.
     fn anticipate(&mut self, trial: &Trial) {
         if !self.converses || self.ended.is_some() {
             return;
@@ -430,7 +430,7 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    /// Always, however the trial went, as far as the nodes still live.
+    /// Has all nodes that still live put their knobs back, however the trial went.
     fn put_back_knobs(&mut self, trial: &Trial) -> Outcome {
         let nodes: BTreeSet<&String> = trial.knobs.iter().map(|setting| &setting.node).collect();
         self.failure = None;
@@ -442,7 +442,7 @@ impl<M: Machine> Executor<M> {
         self.check_failure()
     }
 
-    /// Kills whatever runs. A node that does not even answer that is dead.
+    /// Kills all tasks. A node that does not answer this order is given up.
     fn kill_tasks(&mut self, reason: &str) {
         let busy = self
             .members
@@ -514,7 +514,7 @@ impl<M: Machine> Executor<M> {
          (knobs.driver_weight)"
     }
 
-    /// True when it holds, false when it did not before the deadline.
+    /// Waits until the condition holds; false if it did not before the deadline.
     fn wait(&mut self, deadline: Instant, until: impl Fn(&Self) -> bool) -> Outcome<bool> {
         loop {
             if until(self) {
@@ -595,7 +595,7 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// The node is not worked with any more.
+    /// Gives a node up.
     fn lose(&mut self, index: usize, why: String) {
         let member = &mut self.members[index];
         if self.demolishing || member.is_cut {

@@ -44,7 +44,7 @@ use crate::xen::domain::link_of;
 use crate::xen::toolstack::XenToolstack;
 use crate::xen::{placement, scheduler};
 
-/// From a NIC's being set up to frames passing it.
+/// From setting a NIC up until frames pass it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
@@ -57,17 +57,17 @@ pub struct Local {
     scope: Scope,
     network: Network,
     links: Links,
-    /// Of the bench that asks for them.
+    /// Given if the bench asks for them.
     weights: Option<Weights>,
     /// What guests of Xen are made with, or why there can be none.
     xen: Result<XenToolstack, String>,
-    /// What moves the packets of all guests that have no process of their own for that.
+    /// The process that moves the packets of all guests without such a process of their own.
     sidecore: Option<Arc<VhostUserBackend>>,
-    /// All else of the bench is, from the CPU of that.
+    /// Keeps all else of the bench off the CPU for what moves packets.
     kept_from: Option<KeptFrom>,
     /// Memory of guests.
     shared_memory: Vec<SharedMemory>,
-    /// Disks that outlive their nodes, by these.
+    /// Disks that outlive their nodes, by the names of the nodes.
     lasting: BTreeMap<String, NullBlk>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
@@ -119,7 +119,7 @@ impl Local {
             Some(memory) => {
                 self.cgroup(&node.name, Limits { memory, cpus: &node.cpus }, &mut warnings)
             }
-            // What is weighed may set its own affinity, and have CPUs natively that a guest lacks.
+            // Without it a program could set its own affinity, and have CPUs natively that a guest lacks.
             None => Cgroup::of_cpus(&self.scope, &node.name, &node.cpus),
         };
         let place = namespaces::scratch(&format!("node{}", self.number()))?;
@@ -195,8 +195,8 @@ impl Local {
         self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
     }
 
-    /// Has a NIC of the machine answer for the guests that are routed to it. Whose interface it is sets
-    /// it up: the node `host`.
+    /// Has a NIC of the machine answer for the guests that are routed to it. The node `host`, whose
+    /// interface it is, sets it up.
     fn route(&mut self, link: &Link) -> Result<()> {
         let uplink = link.uplink.as_ref();
         let mac =
@@ -310,7 +310,7 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
-    /// What a node's disk stands on: made for it, or what has outlived the node that it was before.
+    /// The medium of a node's disk: a new one, or the one that has outlived an earlier node of this name.
     fn medium(&mut self, node: &Node, format: DiskFormat) -> Result<Option<Medium>> {
         let Some(disk) = &node.disk else { return Ok(None) };
         if !disk.write_cache {
@@ -323,7 +323,8 @@ impl Local {
         Ok(Some(Medium { file: device.open()?, is_device: true }))
     }
 
-    /// What a guest shares with this machine, whose bridge takes what is sent beside the guest's card.
+    /// The memory that a guest shares with this machine, whose bridge takes the frames sent past the
+    /// guest's card.
     fn shared_memory(
         &mut self,
         node: &Node,

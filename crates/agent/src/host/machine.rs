@@ -8,7 +8,7 @@ use hypertare_plan::{Bench, Interface};
 
 use crate::links::{Inbox, NodeLink};
 
-/// Makes what a bench consists of.
+/// Makes the nodes and links of a bench.
 pub trait Machine {
     /// Makes the links.
     fn prepare(&mut self, bench: &Bench) -> Result<()>;
@@ -41,7 +41,7 @@ pub trait Machine {
 /// A node that has just been started.
 pub struct Started {
     pub link: Box<dyn NodeLink>,
-    /// As the node will find them.
+    /// As the node finds them.
     pub interfaces: Vec<Interface>,
     pub mtu: u32,
     /// What a person should know about how it was made.

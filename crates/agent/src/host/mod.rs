@@ -38,11 +38,11 @@ use executor::{Ending, Executor};
 use local::Local;
 use sandbox::Network;
 
-/// Events and records that wait to be looked at, each of at most `MAX_LINE` bytes. Whoever makes more
-/// of them waits.
+/// Events and records that may wait in a queue, each of at most `MAX_LINE` bytes. Senders wait while it is
+/// full.
 const QUEUE: usize = 64;
 
-/// A plan that is not one.
+/// Exit status after a plan that cannot be understood.
 const BAD_PLAN: u8 = 2;
 
 #[derive(clap::Args)]
@@ -120,7 +120,7 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
     }
 }
 
-/// A user namespace that may be made, but in which nothing may be done.
+/// A user namespace may be made here, but nothing may be done in it.
 fn is_refusal(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<rustix::io::Errno>();
     matches!(code, Some(&rustix::io::Errno::PERM | &rustix::io::Errno::ACCESS))
@@ -156,7 +156,7 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Its steps; those that come over a connection which is cut without a word end with it.
+/// Reads the plan's steps. If they come over a connection, all ends once that has been silent for too long.
 fn read_plan(post: &SyncSender<Event>, reached: bool) -> Result<()> {
     let input = std::io::stdin().as_fd().try_clone_to_owned()?;
     let status = rustix::fs::fstat(&input).context("standard input is not open")?;
@@ -199,8 +199,8 @@ fn write_records(
     Ok((records, written))
 }
 
-/// What nobody waits for goes out together with what somebody does: each write wakes the controller, which
-/// takes a CPU from the trial.
+/// Holds records that nobody waits for until the next one that is waited for: each write wakes the
+/// controller, which takes a CPU from the trial.
 fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     let mut held = Vec::new();
     move |record| {
@@ -213,8 +213,8 @@ fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     }
 }
 
-/// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so
-/// may be waiting for the one who says it.
+/// Reports that the controller is gone, from a thread of its own: the executor, which is to take the event,
+/// may itself be waiting for the calling thread.
 fn end_soon(post: &SyncSender<Event>) {
     let post = post.clone();
     std::thread::spawn(move || post.send(Event::End(Why::ControllerGone)));

@@ -1,10 +1,10 @@
 //! Under which conditions a phase ran on a machine that is not ours alone: CPU time that others had, time
 //! in which somebody waited (PSI, Documentation/accounting/psi.rst), clock speeds.
 //!
-//! What others had is what is left: the CPU time of the whole machine outside of interrupts and softirqs,
-//! which are nobody's, less that of this run's processes: all of this PID namespace, and who started it.
-//! A process's clock may hold interrupts that hit it, so that it is the least that others had. It is in
-//! ticks, as /proc/stat is: of a phase of some milliseconds it says little, of many such phases enough.
+//! The CPU time of others is the rest: that of the whole machine outside of interrupts and softirqs, which
+//! belong to nobody, less that of this run's processes (all of this PID namespace, and those that started
+//! it). A process's clock may include interrupts that hit it, so the value is a lower bound. It is in
+//! ticks, as /proc/stat is: one phase of some milliseconds shows little, many such phases show enough.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const VALUES: &[Definition] = &[
     ("frequency_hz", "Hz", "clock of the CPUs at the end, their mean, of four at most"),
 ];
 
-/// A kernel may measure a clock that it was not asked for lately, and that takes it a moment.
+/// A kernel may have to measure a clock that was not read lately, which takes a moment.
 const MOST_CLOCKS: usize = 4;
 
 /// The probe.

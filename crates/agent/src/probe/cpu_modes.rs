@@ -5,9 +5,9 @@
 //! keeps step with work that repeats: the kernel's tick of 4 ms found a guest at a fifth or at three fifths of
 //! the time in three boots of the same work.
 //!
-//! A virtual CPU is a thread that was ever found in a guest, and what else belongs to its process is its VMM.
-//! What a clock finds while interrupts are off, it finds where they are let in again. So what KVM does with
-//! interrupts off to enter and to leave a guest counts as the guest's.
+//! A virtual CPU is a thread that was found in a guest at least once; the other threads of its process are
+//! its VMM's. A sample that falls due while interrupts are off is taken where they are switched on again.
+//! So KVM's work with interrupts off, to enter and to leave a guest, counts as the guest's.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -132,7 +132,7 @@ impl super::Watch for Watch {
                 .try_for_each(|clock| asked(clock, DISABLE, 0))
                 .context("ending the samples of a CPU")?;
             let written = cpu.ring.load(HEAD) as usize;
-            // One that finds no room is lost, and was not at random.
+            // A sample that finds no room is lost, and such losses are not random.
             ensure!(
                 written + RECORD <= ROOM,
                 "a CPU has room for {} samples, and the phase was longer: shorten it",

@@ -1,6 +1,6 @@
-//! Packets dropped, by place. Each place counts what arrives there and goes no further; a packet is
-//! dropped once, but two places report it in one case: a full backlog is also in `receive` of the
-//! interface that it came from (`enqueue_to_backlog` in net/core/dev.c).
+//! Packets dropped, by place. Each place counts the packets that arrive there and go no further. A packet
+//! is dropped once, and counted twice in one case only: a full backlog is also in `receive` of the
+//! interface that the packet came from (`enqueue_to_backlog` in net/core/dev.c).
 //!
 //! By interface: see [`LinkDrops`]. By protocol: /proc/net/snmp and snmp6 of this network namespace.
 //! The backlog is of the machine.

@@ -3,9 +3,9 @@
 //! Where they come from, best first:
 //! - debugfs (kvm/PID-FD): all of them. That needs root of the machine itself.
 //! - The binary statistics (KVM_GET_STATS_FD; Documentation/virt/kvm/api.rst, 4.133) of the virtual
-//!   CPUs. Only the VMM may ask for a descriptor of them, and QEMU keeps one of each CPU from 8.1 on:
-//!   this process then takes a copy of it. Of the machine as a whole QEMU keeps none, so what KVM
-//!   counts for that is absent.
+//!   CPUs. Only the VMM may ask for a descriptor of them, and QEMU keeps one for each CPU from 8.1 on:
+//!   this process then takes a copy of it. QEMU keeps none for the machine as a whole, so KVM's counters
+//!   of the machine are absent.
 //!
 //! Both give the counters that are kept by virtual CPU summed over all of them.
 
@@ -123,7 +123,7 @@ fn descriptors(proc: &Path, pid: i32) -> Result<Vec<(u32, String)>> {
 
 // -- binary statistics ----------------------------------------------------------------------------
 
-/// The counters of the virtual CPUs, where there are any, and what is then missing.
+/// The counters of the virtual CPUs, with those of the machine reported as absent.
 fn of_cpus(counted: Result<Sample>, no_debugfs: &str) -> Result<Sample> {
     let mut sample = counted.with_context(|| {
         format!("KVM's counters need root of the machine itself ({no_debugfs}), or a QEMU of 8.1 or newer")

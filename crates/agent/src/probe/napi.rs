@@ -1,9 +1,10 @@
 //! Packets per poll of every interface; the hardware interrupts of those interfaces; and the CPU time of
 //! ksoftirqd. Softirqs and the time in them are the probes `softirqs` and `stat`.
 //!
-//! Polls are counted by `hypertare_napi`, the project's own module (`kernel/`), as long as its file is open:
-//! some twenty instructions a poll. Where it is not to be had they are not counted in the same phase, for the
-//! kernel's own tracepoint takes enough time to change what is measured: that is [`super::polls_traced`].
+//! Polls are counted by `hypertare_napi`, the project's own module (`kernel/`), as long as its file is
+//! open: this takes some twenty instructions a poll. Without the module they are not counted in a weighed
+//! phase, because the kernel's own tracepoint takes enough time to change the result: see
+//! [`super::polls_traced`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -9,8 +9,8 @@
 //! - Children that were waited for, and the split into user and system: /proc/PID/stat, whose ticks
 //!   are 10 ms. `utime` contains `guest_time` already: it is given, never added.
 //!
-//! A child's time moves to its parent when the parent waits for it, so the sum over the tree keeps
-//! it; one that nobody waits for within the tree is lost, and only a cgroup counts it.
+//! A child's time moves to its parent when the parent waits for it, so the sum over the tree keeps it. The
+//! time of a child that no process of the tree waits for is lost to the sum; only a cgroup counts it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -319,7 +319,7 @@ impl Processes {
         Ok(workers_ns(machine, &scan(machine)?, number))
     }
 
-    /// Of what moves its packets beside the VMM, its part.
+    /// Adds its part of the process that moves its packets beside the VMM.
     fn add_mover(&self, sample: &mut Sample, processes: &[Process]) -> Result<()> {
         if self.vcpu_tids.is_empty() {
             return Ok(());

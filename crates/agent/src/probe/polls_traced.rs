@@ -1,9 +1,10 @@
 //! Packets per poll of every interface where the project's module does not count them: a histogram on the
-//! kernel's tracepoint napi:napi_poll (Documentation/trace/histogram.rst), in a tracing instance of this probe's
-//! own. That takes some microseconds of each poll, which changes what is measured: it is for trials that are not.
+//! kernel's tracepoint napi:napi_poll (Documentation/trace/histogram.rst), in a tracing instance of this
+//! probe's own. That takes some microseconds of each poll, which would change the result: it is for trials
+//! that do not count.
 //!
-//! The tracepoint is of the machine: an interface of the same name in another network namespace is counted too.
-//! Tracing needs root of the machine itself, not of a container.
+//! The tracepoint covers the whole machine: an interface of the same name in another network namespace
+//! counts too. Tracing needs root of the machine itself, not of a container.
 
 use std::collections::BTreeMap;
 

@@ -43,9 +43,9 @@ pub const VALUES: &[Definition] = &[
     ("torn_blocks", "blocks", "of these, blocks with sectors of several writings"),
 ];
 
-/// So much later than the first one is too late.
+/// A node that takes this many times as long as the first one is too late.
 const TOO_LATE: f64 = 2.0;
-/// Of the machine's memory is left alone when more is made.
+/// One part in this many of the machine's memory stays free when more nodes are made.
 const KEPT_FREE: u64 = 8;
 
 /// The first member that lives for this phase, and how each of them goes.
@@ -67,7 +67,7 @@ impl Living<'_> {
 }
 
 impl<M: Machine> Executor<M> {
-    /// What lives for this phase only is made, and is gone when this ends, however that is.
+    /// Makes the nodes that live for this phase only. They are gone when this returns, however it ends.
     pub(super) fn live(&mut self, run: PhaseRun) -> Outcome {
         let first = self.members.len();
         let result = |life: &Life| TaskResult {
@@ -185,8 +185,8 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// Has it listen, and a node of the bench ask. Starting who asks is no part of its answer: it could have
-    /// waited.
+    /// Has the node listen, and a node of the bench ask it. The time to start the asking task does not
+    /// count: that could have been started before.
     fn be_reached(&mut self, living: &mut Living, place: usize) -> Outcome {
         let Some(reached) = &living.lives[place].reached else { return Ok(()) };
         let of = |task: &Task| (task.id.clone(), Values::new());
@@ -204,7 +204,7 @@ impl<M: Machine> Executor<M> {
         self.stop(&[&reached.answer], living.run.deadline)
     }
 
-    /// Waits until it is so of none of these tasks any more, and notes when that was for each that lives.
+    /// Waits until none of these tasks is late any more, and notes for each living node when that was.
     fn note_when(
         &mut self,
         living: &mut Living,
@@ -243,12 +243,13 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// More like it, until one is late or the machine has no memory for another.
+    /// Makes more nodes like it, until one is late or the machine has no memory for another.
     fn add_others(&mut self, living: &mut Living, place: usize) -> Outcome {
         let Some(most) = living.lives[place].most else { return Ok(()) };
         let like = &living.lives[place].node;
         let first_s = living.value(place, "answer_s");
-        // What they have in common counts whole for the first, and less for each after it: more than they take.
+        // Shared memory counts in full for the first node, and less for each further one: the estimate is
+        // too high.
         let (mut taken, mut slowest) = (living.value(place, "memory_bytes"), 1.0_f64);
         let (mut count, mut fitted) = (1_u32, 1_u32);
         let others = self.members.len();
@@ -316,13 +317,13 @@ fn leaves_room(available: u64, total: u64, bytes: f64) -> bool {
     available.saturating_sub(total / KEPT_FREE) as f64 * 1024.0 > bytes
 }
 
-/// Of a process, in bytes; nothing where this user may not see it.
+/// Memory of a process (PSS) in bytes; `None` where this user may not see it.
 fn pss(pid: i32) -> Option<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     resident(&rollup).map(|kilobytes| kilobytes as f64 * 1024.0)
 }
 
-/// In kB. PSS leaves pages of hugetlb out, of which a guest's memory may be.
+/// In kB. PSS leaves out pages of hugetlb, which a guest's memory may consist of.
 fn resident(rollup: &str) -> Option<u64> {
     let huge = ["Shared_Hugetlb", "Private_Hugetlb"].map(|name| kilobytes(rollup, name));
     Some(kilobytes(rollup, "Pss")? + huge.into_iter().flatten().sum::<u64>())

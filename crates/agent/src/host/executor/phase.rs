@@ -55,7 +55,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Whether its node has not said yet that it was started.
+    /// Whether its node has not yet reported that it was started.
     pub(super) fn starts<M>(&self, all: &Executor<M>) -> bool {
         all.members[self.index].owes_number(self.number)
     }
@@ -207,8 +207,9 @@ impl<M: Machine> Executor<M> {
         )))
     }
 
-    /// What worked may have failed because what listens had, which may be heard of a moment later: that is
-    /// the reason then. What listens ends in good order, if it does soon, so that what it reported is kept.
+    /// A foreground task may have failed because a listener had failed, whose failure may be heard a moment
+    /// later: then that is the reason. Listeners that still run are stopped in good order, so that their
+    /// results are kept.
     fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
         let Stop::Failed(why) = stop else { return Err(stop) };
         if self.members.iter().any(|one| !one.alive() && self.needed.contains(one.name())) {
@@ -334,7 +335,7 @@ fn nodes_of(tasks: &[&Begun]) -> Vec<usize> {
     tasks.iter().map(|one| one.index).collect()
 }
 
-/// A process that moves packets of several guests counts for those that are looked at, in equal parts.
+/// A process that moves packets of several guests counts in equal parts for those that are probed.
 fn share_movers<'a>(outsides: impl Iterator<Item = &'a mut Outside>) {
     let mut movers: Vec<&mut VhostUserBackend> = outsides.filter_map(Outside::backend).collect();
     let pids: Vec<i32> = movers.iter().map(|backend| backend.pid).collect();

@@ -1,7 +1,7 @@
-//! Whether what fdatasync promised is there after a power cut. A node writes to a disk of its own and says for how
-//! many writes fdatasync has returned; in mid write it is ended as a power cut ends it: its process is killed, and
-//! what the machine below it holds of the disk, in its page cache and in the disk's own cache, is gone. A node that
-//! is made anew with the same disk reads what is there.
+//! Whether data that fdatasync had returned for are on the disk after a power cut. A node writes to a disk
+//! of its own and reports for how many writes fdatasync has returned. During a write it is ended as by a
+//! power cut: its process is killed, and all that the machine below it holds of the disk, in its page cache
+//! and in the disk's own cache, is lost. A new node with the same disk then reads it.
 //!
 //! The machine below does not boot anew. What it would lose by that is its memory: of the disk that is the page
 //! cache, which is of the device that goes.
@@ -59,7 +59,7 @@ impl<M: Machine> Executor<M> {
         self.check_failure()
     }
 
-    /// What it had said by then counts, also where that is heard only now.
+    /// All that the node had sent by then counts, even if it is heard only now.
     fn end_abruptly(&mut self, index: usize) -> Outcome {
         let member = &mut self.members[index];
         member.is_cut = true;
