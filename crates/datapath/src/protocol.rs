@@ -1,4 +1,4 @@
-//! What a VMM says to the one who serves a card of its guest's: messages on a Unix socket, some with files.
+//! Messages of a VMM to the process that serves a card of its guest: on a Unix socket, some with files.
 //!
 //! Source: QEMU, docs/interop/vhost-user.rst.
 

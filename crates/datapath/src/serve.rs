@@ -1,5 +1,5 @@
-//! Serves cards, in one thread, and relays past them. Who starts this hands it each card's descriptors, and the
-//! sockets at which relays are asked for, through a socket, whose end is the end of all of it.
+//! Serves cards, and relays past them, in one thread. The host agent hands it each card's descriptors, and
+//! the sockets at which relays are asked for, through a socket. When that ends, this process ends.
 
 use std::fs::File;
 use std::io::{IoSlice, Read, Write};
@@ -287,7 +287,7 @@ impl Server {
         self.each(|card| card.turn(TURN))
     }
 
-    /// What comes of something done with each card, added up. A card with which it cannot be done ends.
+    /// Does something with each card, and adds up the results. A card for which it fails ends.
     fn each(&mut self, act: impl Fn(&mut Card) -> Result<u32>) -> u32 {
         let (mut sum, mut ended) = (0, Vec::new());
         for (index, place) in self.states.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
-//! PID 1 of a guest: makes it fit to work in, starts the node agent (or, on an emulated machine, the
-//! host agent with the plan that lies there), reaps what nobody else does, and ends the VM when the
-//! agent has ended. What goes wrong is said on the console, and ends the
-//! VM as well, so that the machine outside never waits for a guest that cannot answer.
+//! PID 1 of a guest: makes it fit to work in, starts the node agent (or, on an emulated machine, the host
+//! agent with the plan that lies there), reaps orphaned processes, and ends the VM when the agent has
+//! ended. An error is printed on the console and ends the VM as well, so that the machine outside never
+//! waits for a guest that cannot answer.
 
 mod port;
 
@@ -233,7 +233,8 @@ fn seed_random_numbers(command_line: &str) -> Result<()> {
     }
 }
 
-/// Whatever runs then: a plan has limits of its own, but a limit must not depend on whom it limits.
+/// Ends the machine after its limit, whatever then runs. A plan has limits of its own, but this one must
+/// not depend on the process that it limits.
 fn end_after(command_line: &str) -> Result<()> {
     let Some(seconds) = number(command_line, LIMIT_PARAMETER)? else { return Ok(()) };
     thread::spawn(move || {

@@ -27,13 +27,13 @@ pub trait NodeLink {
     /// What is known once the node is set up. Its name and its times are filled in by whoever asks.
     fn about(&mut self) -> Result<NodeReady>;
 
-    /// Whether it still is what was made, as far as that is no matter of the node itself: asked before
-    /// each trial that needs it.
+    /// Checks that the node is still connected as it was made, as far as the node itself does not do so:
+    /// called before each trial that needs it.
     fn check(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// What is known of why the node ended, if more than that it did.
+    /// The reason why the node ended, if it is known.
     fn failure(&mut self) -> Option<String>;
 
     /// The last lines that the node printed apart from its records.

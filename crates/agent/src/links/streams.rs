@@ -15,8 +15,8 @@ const LONGEST_LINE: u64 = 4096;
 /// Three of these in silence end an agent that is elsewhere (`node/given.rs`).
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// Orders on their way: written by a thread of their own, so that a node that does not read does not
-/// hold up anybody.
+/// Orders on their way to a node, written by a thread of their own: a node that does not read blocks
+/// nobody.
 pub struct Orders(Sender<Vec<u8>>);
 
 impl Orders {

@@ -47,7 +47,7 @@ pub struct View {
     pristine: PathBuf,
     work: PathBuf,
     temporary: PathBuf,
-    /// In which the view is the root; none where it is the root already.
+    /// The mount namespace in which the view is the root; `None` where it is the root already.
     namespace: Option<OwnedFd>,
     as_container: bool,
     users: Mutex<usize>,
@@ -58,8 +58,8 @@ pub struct View {
 }
 
 impl View {
-    /// Builds it below `place`, an empty directory, from the files below `lower`. Returns what could
-    /// not be done as it should be.
+    /// Builds the view below `place`, an empty directory, from the files below `lower`. Returns warnings of
+    /// what could not be shown as it should be.
     pub fn build(
         files: &Files,
         place: &Path,
@@ -107,8 +107,8 @@ impl View {
         Ok((view, builder.warnings()))
     }
 
-    /// The view in a container of an engine, which has laid out all of it: the work directory and the
-    /// one for temporary files are empty and in memory, `pristine` is what belongs into the first.
+    /// The view in a container of an engine, which has laid out all of it: the work directory and the one
+    /// for temporary files are empty and in memory; `pristine` holds the files of the work directory.
     pub fn in_engine(files: &Files, place: &Path, pristine: &Path) -> Self {
         Self::without_namespace(place, pristine, files.workdir.clone())
     }
@@ -139,7 +139,7 @@ impl View {
         }
     }
 
-    /// Has a task find its files where they are here.
+    /// Changes a task's paths and environment to those of this view.
     pub fn take_in(&self, workload: &mut Workload) -> Result<()> {
         if let Some(home) = &self.home {
             return home.take_in(workload);
@@ -150,7 +150,7 @@ impl View {
         Ok(())
     }
 
-    /// What commands work in; none where whoever made the node confines them.
+    /// The confinement of commands; `None` where the maker of the node confines them.
     pub fn confinement(&self) -> Option<Confinement<'_>> {
         let namespace = self.namespace.as_ref()?.as_fd();
         Some(Confinement { namespace, as_container: self.as_container })
@@ -170,19 +170,19 @@ impl View {
         Ok(Visit(self))
     }
 
-    /// Looks on at what a task opens; none where the files are the machine's own, which the kernel
-    /// has at hand once they were used.
+    /// Watches which files a task opens; `None` where the files are the machine's own, which the kernel
+    /// caches once they were used.
     pub fn watch(&self) -> Result<Option<Watch>> {
         self.keep.as_ref().map(|keep| Watch::begin(lock(keep).overlays())).transpose()
     }
 
-    /// Looks on at the memory that a task has.
+    /// Watches whether a task runs out of memory.
     pub fn shortage(&self) -> Shortage {
         Shortage::watch(&self.place, self.keep.is_some())
     }
 
-    /// Has what was opened at hand from now on, and the links that lead there from the directories
-    /// of `path`. Returns what was left out.
+    /// Keeps opened files in memory from now on, with the links that lead to them from the directories of
+    /// `path`. Returns a sentence about what was left out.
     pub fn keep(&self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
         self.keep.as_ref().map_or(Ok(None), |keep| lock(keep).keep(opened, path))
     }
@@ -292,7 +292,7 @@ impl Builder {
         devices::show(&root.join("dev"), &self.devices)
     }
 
-    /// Shows one entry as well as it goes; what does not go is a warning.
+    /// Shows one entry; a failure becomes a warning.
     fn show(&mut self, from: &Path, to: &Path) {
         if let Err(error) = self.try_show(from, to) {
             self.absent.push(format!("{} ({error:#})", from.display()));
@@ -388,7 +388,7 @@ impl Builder {
     }
 }
 
-/// As the overlay's options want it: `\`, `:` and `,` with a `\` before them.
+/// Escapes a path for the overlay's options: `\`, `:` and `,` get a `\` before them.
 fn escaped(path: &Path) -> Vec<u8> {
     let mut escaped = Vec::new();
     for &byte in path.as_os_str().as_bytes() {

@@ -1,12 +1,12 @@
 //! Keeps in memory what tasks use of files that come from elsewhere, so that the next task that uses
 //! them has them at hand, as it has natively: the way to the files is not what is weighed.
 //!
-//! A share is slow in four ways, however much of its contents the kernel keeps: it is asked at each
+//! A share is slow in four ways, however much of its contents the kernel caches: the host is asked at each
 //! opening of a file, each reading of a link, each look at the capabilities of a program, and each
-//! listing of a directory. What is in an overlay's upper directory is asked of nobody. So
+//! listing of a directory. Files in an overlay's upper directory need no such request. So
 //! - a file is copied there, by the overlay itself (a copy-up);
-//! - likewise a link that leads to what was opened. Nothing reports which links were followed, so all
-//!   of them are looked at that are on the way or in PATH;
+//! - likewise a link that leads to an opened file. The kernel does not report which links were followed, so
+//!   all links on the way and in PATH are examined;
 //! - a directory is copied up, without what is in it, and held open: the overlay keeps the merged
 //!   list of a directory for as long as somebody has it open who has read it.
 
@@ -230,7 +230,7 @@ fn links_in(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Several at once, for it is the way there and back that takes the time.
+/// Reads several links at once, because most of the time is that of the round trips.
 fn read_links(root: &Path, links: &[PathBuf]) -> Vec<(PathBuf, Option<PathBuf>)> {
     let share = links.len().div_ceil(READERS).max(1);
     let read = |links: &[PathBuf]| -> Vec<_> {
@@ -252,8 +252,8 @@ fn target_of(root: &Path, link: &Path) -> Option<PathBuf> {
     })
 }
 
-/// This link and those that it leads to, if they lead to something of such a name. That the name is
-/// somewhere else is possible and does no harm: then a link more is kept.
+/// This link and those that it leads to, if they end at a file of one of these names. The file may be
+/// another one of the same name: then one link too many is kept, which does no harm.
 fn leading(
     link: &Path,
     names: &HashSet<&OsStr>,

@@ -1,5 +1,5 @@
-//! Disks of an experiment's own machine: the kernel's null_blk with its blocks in memory, a block device whose
-//! own work is as little as can be. What is weighed on it is the path to a disk.
+//! Disks of an emulated machine: the kernel's null_blk with its blocks in memory, a block device that does
+//! as little work as possible. So the cost of the path to a disk is measured.
 //!
 //! Source: the kernel's Documentation/block/null_blk.rst.
 

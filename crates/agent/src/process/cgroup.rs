@@ -107,9 +107,9 @@ impl Cgroup {
         cgroup.bound.then_some(cgroup)
     }
 
-    /// In the nearest place that sets the most of what was asked for, memory first: a process has one
-    /// cgroup of version 2. Which controllers are handed down there is the administrator's choice, and is
-    /// not changed here.
+    /// Chooses the nearest place that can set the most of the limits, memory first, because a process has
+    /// one cgroup of version 2. Which controllers are handed down there is the administrator's choice, and
+    /// is not changed here.
     fn use_v2(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
         let mut chosen: Option<(PathBuf, (bool, bool))> = None;
         for place in &hierarchy.places {

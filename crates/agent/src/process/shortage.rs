@@ -1,9 +1,9 @@
-//! When memory runs out in a guest, or in Xen's driver domain: who dies of it, how much is given to
-//! files beforehand, and what is said of it.
+//! Handles the lack of memory in a guest, or in Xen's driver domain: which process is killed, how much
+//! files may take, and which error is reported.
 //!
-//! Files in memory belong to no process, so that killing one frees none of them: a kernel that finds
-//! no memory would kill one process after the other, the agent among them, and the guest be lost. So
-//! the agent is spared, and files never get so much that nothing is left to work with.
+//! Files in memory belong to no process, so killing a process frees none of them: a kernel without free
+//! memory would kill one process after the other, the agent among them, and the guest would be lost. So the
+//! agent is spared, and files never get all of the memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ pub fn spare_this_process() -> Result<()> {
     fs::write(ADJUSTMENT, "-1000").with_context(|| format!("cannot write {ADJUSTMENT}"))
 }
 
-/// Takes back what was inherited from an agent that is spared. Who is spared less than others stays so.
+/// Undoes the protection that was inherited from a spared agent. A process that is to be killed earlier
+/// than others stays so.
 pub fn expose_this_process() -> Result<()> {
     let is_spared = fs::read_to_string(ADJUSTMENT).is_ok_and(|text| text.starts_with('-'));
     if is_spared {

@@ -7,8 +7,8 @@
 //! - `4K`: that advice is void in a process whose transparent huge pages are switched off (prctl),
 //!   which holds across exec and needs no setting of the machine.
 //!
-//! None of them touches pages in advance: a page is mapped when the guest first uses it, for all
-//! alike. So what is read back is of what the guest has used by then, a booted kernel at least.
+//! None of them touches pages in advance: a page is mapped when the guest first uses it. So the kernel
+//! reports the pages that the guest has used by then, a booted kernel's at least.
 
 use std::fs;
 use std::path::Path;

@@ -1,13 +1,13 @@
-//! What stands between a guest that has broken out of its QEMU and this host. QEMU is given what it
-//! works with as descriptors, so it needs next to nothing of a process's usual powers:
+//! Keeps a guest that has broken out of its QEMU from this host. QEMU is given all that it works with as
+//! descriptors, so it needs next to nothing of a process's usual powers:
 //!
 //! - **System calls**: QEMU's own filter (`-sandbox`), which libvirt switches on as well.
 //! - **Files**: a mount namespace of its own in which everything is read-only. Device nodes are not
 //!   (KVM works), nor is what came as a descriptor.
-//! - **User**: started by root, it runs under a number that nobody has. Anyone else has but one user
-//!   to give, their own, which is what QEMU runs under then.
-//! - **Capabilities**: none, also none to be had (empty bounding set, `no_new_privs`). With a file
-//!   share it keeps the one to read and search, for a guest is to read what a command without one may.
+//! - **User**: started by root, QEMU runs under a user number that no user has; started by anyone else, it
+//!   runs under their own.
+//! - **Capabilities**: zero, and it can gain none (empty bounding set, `no_new_privs`). With a file share it
+//!   keeps the one to read and search, because a guest is to read the files that a native command can read.
 //!
 //! On an experiment's own machine there is none of it: that machine is thrown away and holds nothing
 //! of this host's, and each step would cost instructions of virtual time.
@@ -29,8 +29,8 @@ use super::initramfs::concatenate;
 use crate::boot_contract::is_own_machine;
 use crate::capabilities::narrow_bounding_set;
 
-/// The highest number that a user of a machine's own may have; 65534 is nobody, whom others use too.
-/// systemd gives 65520 to 65533 to no one, and distributions hand theirs out from below.
+/// The highest user number that QEMU may get; 65534 is `nobody`, which other programs use too. systemd
+/// gives 65520 to 65533 to no user, and distributions assign theirs from below.
 const HIGHEST: u32 = 65533;
 
 const KVM: &str = "/dev/kvm";
@@ -60,7 +60,7 @@ struct User {
 }
 
 impl Jail {
-    /// As strict as this host allows; what it does not is reported by [`Jail::missing`].
+    /// A jail as strict as this host allows; [`Jail::missing`] reports the walls that it does not allow.
     ///
     /// # Errors
     /// The kernel does not say which capabilities this process has.
@@ -168,7 +168,7 @@ pub fn has_sandbox() -> bool {
     })
 }
 
-/// Whom QEMU is to run under, if there is anyone; or why it stays root although there is.
+/// The user under which QEMU is to run, if there is a free one; or the reason why it stays root.
 fn user(accelerator: Accelerator) -> Result<Option<User>, String> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(read);
@@ -224,7 +224,7 @@ enum Opener {
     Root,
 }
 
-/// Who may read and write a device. Root's group is no help: much of what is root's is readable to it.
+/// Who may read and write a device. Root's group does not count: it may read many of root's files.
 fn opener(mode: u32, group: u32) -> Opener {
     match (mode & 0o006 == 0o006, mode & 0o060 == 0o060 && group != 0) {
         (true, _) => Opener::All,

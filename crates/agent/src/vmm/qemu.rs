@@ -287,8 +287,8 @@ impl Qemu {
         }
     }
 
-    /// An init that cannot go on says so on the console before it ends the guest; the kernel adds
-    /// that it does.
+    /// The last line of an init that could not go on: it prints the reason before it ends the guest, and
+    /// the kernel prints more after that.
     fn last_words(&self) -> String {
         let lines = self.console_tail();
         let by_agent = lines.iter().rfind(|line| line.starts_with(CONSOLE_PREFIX));
@@ -429,8 +429,8 @@ fn inherit(command: &mut Command, inherited: &[(RawFd, OwnedFd)]) -> Result<Vec<
     Ok(held)
 }
 
-/// Takes every free number below `above`, lest the pipe by which the standard library reports that
-/// a program could not be executed gets one of them, and is overwritten.
+/// Takes every free number below `above`. Otherwise the pipe by which the standard library reports that a
+/// program could not be executed could get one of them, and be overwritten.
 fn occupy(above: RawFd) -> Result<Vec<OwnedFd>> {
     let mut held = vec![OwnedFd::from(File::open("/dev/null")?)];
     while held[held.len() - 1].as_raw_fd() < above {

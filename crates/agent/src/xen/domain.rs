@@ -168,7 +168,7 @@ fn archive(parts: &[PathBuf]) -> Result<(PathBuf, Option<File>)> {
     Ok((path.into(), Some(joined)))
 }
 
-/// What a refusal of `xl create` means, as far as it is known.
+/// Explains an error of `xl create`, if it is a known one.
 fn reason(said: &str, plan: &Plan, script: &Path) -> Option<String> {
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if says(&["no loader found", "Invalid kernel", "decompress"]) {
@@ -265,7 +265,7 @@ pub fn link_of<'a>(bench: &'a Bench, interface: &Interface) -> Result<&'a Link> 
     link.with_context(|| format!("there is no link {}", interface.link))
 }
 
-/// As a string of xl.cfg(5), which has no way to write some characters.
+/// A string of xl.cfg(5), which cannot hold some characters.
 fn quoted(text: &str) -> Result<String> {
     if text.contains(['"', '\\', '\n']) || text.chars().any(char::is_control) {
         bail!("{text:?} holds a character that xl's configuration cannot");

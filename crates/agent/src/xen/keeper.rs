@@ -195,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// What failed is begun anew: half an answer may still be on its way.
+    /// Opens new connections after an error: half an answer may still be on its way on the old ones.
     fn recover(&mut self, scope: &Scope, outcome: Result<()>) -> Result<()> {
         let Err(error) = outcome else {
             return journal::strike_trouble_out(&mut self.store, scope);
@@ -209,7 +209,8 @@ impl Watch {
         Err(error)
     }
 
-    /// An interface that is gone before it is moved is nobody's loss.
+    /// Moves interfaces of the run's guests into its network. One that disappears before that is not
+    /// missed.
     fn hand_over(&mut self, scope: &Scope, network: &OwnedFd) -> Result<()> {
         for link in self.links.list()? {
             let Some(domain) = domain_of(&link.name) else { continue };
