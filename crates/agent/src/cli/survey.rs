@@ -15,7 +15,7 @@ use agent::process::{cpus, shortage, wait_until};
 use agent::vmm::boot::{self, Boot};
 use agent::vmm::command_line::PROGRAM as QEMU;
 use agent::xen::keeper;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{AGENT_PREFIX, Line, PROTOCOL, Record, Step, Survey};
 
 /// For a sandbox that is made and removed.
@@ -156,10 +156,8 @@ fn printed(program: &mut Child, limit: Duration) -> Result<(String, String)> {
 fn cgroup() -> Result<()> {
     let limits = Limits { memory: Some(1 << 30), cpus: &[] };
     let made = Cgroup::make(&Scope::own()?, "survey", limits)?;
-    match made.limited() {
-        true => Ok(()),
-        false => bail!("the memory of a cgroup cannot be limited"),
-    }
+    ensure!(made.limited(), "the memory of a cgroup cannot be limited");
+    Ok(())
 }
 
 fn no_kvm(arguments: &Arguments) -> Option<String> {

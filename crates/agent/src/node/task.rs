@@ -128,7 +128,7 @@ impl Running {
         if let Some(unused) = self.state().spare.take() {
             unused.discard();
         }
-        self.node_emitter.result(result);
+        self.node_emitter.emit(&Record::Result(result));
         self.answer(Err(anyhow!("it ended before it was ready")));
         self.answer_go(Err(anyhow!("it ended before its work was done")));
     }

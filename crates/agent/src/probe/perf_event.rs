@@ -12,7 +12,7 @@ const PARANOID: &str = "kernel/perf_event_paranoid";
 
 /// The first version of `struct perf_event_attr`, which every kernel takes.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Attributes {
     pub kind: u32,
     /// Is set when it is opened.

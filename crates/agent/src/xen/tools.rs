@@ -48,7 +48,12 @@ fn run_unexplained(program: &str, arguments: &[&str], limit: Duration) -> Result
     if status.success() {
         return Ok(output);
     }
-    bail!("{} failed ({status}): {}", what(), first_lines(&errors, &output))
+    // What went wrong first is the reason for the rest.
+    let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
+    let lines = lines.filter(|line| !line.contains(REMOVAL)).take(MOST_LINES);
+    let said = lines.collect::<Vec<_>>().join("; ");
+    let said = if said.is_empty() { "it said nothing" } else { &said };
+    bail!("{} failed ({status}): {said}", what())
 }
 
 /// Where Debian keeps what belongs to one release of Xen.
@@ -94,14 +99,6 @@ fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::
         return Ok(None);
     }
     Ok(child.try_wait()?)
-}
-
-/// The first things it said: what went wrong first is the reason for the rest.
-fn first_lines(errors: &str, output: &str) -> String {
-    let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
-    let lines = lines.filter(|line| !line.contains(REMOVAL));
-    let lines: Vec<&str> = lines.take(MOST_LINES).collect();
-    if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
 }
 
 /// Starts a program that stays: nothing of it is waited for or read.
