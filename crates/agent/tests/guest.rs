@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent::vmm::boot::await_hello;
-use agent::vmm::guest_command_line::{model, wants_vnet_header};
+use agent::vmm::guest_command_line::model;
 use agent::vmm::port::{Port, Way};
 use agent::vmm::qemu::Qemu;
 use agent::vmm::spec::Spec;
@@ -387,7 +387,10 @@ fn open_tap(interface: &Interface) -> OwnedFd {
     for (to, from) in request.ifr_name.iter_mut().zip(interface.name.bytes()) {
         *to = from as libc::c_char;
     }
-    let header = if wants_vnet_header(model(interface)) { libc::IFF_VNET_HDR } else { 0 };
+    // These models take and give frames with checksum and segmentation left to others.
+    let leaves_work =
+        matches!(model(interface), NicModel::VirtioNet | NicModel::E1000e | NicModel::Vmxnet3);
+    let header = if leaves_work { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as libc::c_short;
     // SAFETY: TUNSETIFF takes an `ifreq`, which this is.
     let made = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF, &request) };

@@ -1,4 +1,4 @@
-//! A guest's card: its rings, the TAP that frames go to and come from, and what its VMM has said of it.
+//! A guest's card: its rings, its TAP, and the settings that its VMM has sent.
 //!
 //! Frames are moved by `readv` and `writev` on the guest's own memory, so the kernel's copy is the only
 //! one. Each begins with the header of virtio-net, which the TAP gives and takes as it is: checksums and
@@ -55,7 +55,7 @@ const LONGEST: usize = LONG_HEADER + 65535 + 18;
 pub struct Card {
     socket: UnixStream,
     counters: Counters,
-    /// The guest is never to notify: it is looked after anyway.
+    /// The guest need never notify: its rings are polled.
     spares_kicks: bool,
     offered: u64,
     features: u64,

@@ -1,4 +1,4 @@
-//! What a card counts: a page that the one who serves it writes and others read, at no cost for either.
+//! A card's counters: a page that the serving process writes and others read, at no cost for either.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

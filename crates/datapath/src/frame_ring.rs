@@ -1,12 +1,13 @@
 //! A ring of frames in memory that two machines share: one writes, one reads, and neither has a way to notify the
 //! other but that memory.
 //!
-//! It is words of 64 bits, little-endian as both machines are. A page for who is where, and then frames: a word
-//! with the length, and the bytes in whole words. No frame goes over the end: where one does not fit, a word says
-//! so, and the next one is at the begin. Positions are counted in words from the first on and only grow.
+//! It consists of words of 64 bits, little-endian as both machines are: a page with the positions of both
+//! sides, and then frames, each a word with the length and the bytes in whole words. No frame wraps around:
+//! where one does not fit before the end, a word marks that, and the frame is at the beginning. Positions
+//! count words and only grow.
 //!
-//! **What the other side wrote may be anything**, and may change at any moment: every word is read once, and
-//! checked before it is used. What cannot be is an error, and never a place outside of the ring.
+//! **The other side may write anything**, at any moment: every word is read once, and checked before it is
+//! used. An impossible value is an error, and never leads to a place outside of the ring.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -120,9 +121,7 @@ impl<M: Words> Writer<M> {
         self.ring.head(WRITTEN).store(self.next, Ordering::Release);
         Ok(true)
     }
-}
 
-impl<M: Words> Writer<M> {
     /// Counts frames that were lost before they came here.
     pub fn lost(&mut self, count: u64) {
         self.dropped += count;

@@ -1,10 +1,10 @@
-//! What a VMM says to the one who serves a card of its guest's: messages on a Unix socket, some with files.
+//! Messages of a VMM to the process that serves a card of its guest: on a Unix socket, some with files.
 //!
 //! Source: QEMU, docs/interop/vhost-user.rst.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,6 +21,9 @@ const HEADER: usize = 12;
 
 /// The longest message has a piece of memory for each region.
 const MOST_BYTES: usize = 8 + 32 * MOST_REGIONS;
+
+/// Descriptors that come with one message at most: those of a card.
+pub const MOST_FILES: usize = 19;
 
 /// In the number of a ring that comes with a file: that none comes.
 const NO_FILE: u64 = 1 << 8;
@@ -85,8 +88,8 @@ pub struct Message {
 /// It cannot be understood.
 pub fn receive(socket: &mut UnixStream) -> Result<Option<Message>> {
     let mut header = [0; HEADER];
-    let mut files = Vec::new();
-    let read = receive_with_files(socket, &mut header, &mut files)?;
+    let (read, files) =
+        receive_with_files(&*socket, &mut header).context("its VMM cannot be heard")?;
     if read == 0 {
         return Ok(None);
     }
@@ -121,26 +124,24 @@ impl Message {
     }
 }
 
-fn receive_with_files(
-    socket: &UnixStream,
-    header: &mut [u8; HEADER],
-    files: &mut Vec<OwnedFd>,
-) -> Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_REGIONS))];
+/// What was said, up to `into.len()` bytes of it, and the descriptors that came with it.
+pub fn receive_with_files(
+    from: impl AsFd,
+    into: &mut [u8],
+) -> rustix::io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(header)];
-    let received = loop {
-        match recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
-            received => break received.context("its VMM cannot be heard")?,
-        }
-    };
+    let mut parts = [IoSliceMut::new(into)];
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(&from, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut files = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(all) = message {
             files.extend(all);
         }
     }
-    Ok(received.bytes)
+    Ok((received.bytes, files))
 }
 
 /// A message's body: numbers one after the other.

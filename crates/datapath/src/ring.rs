@@ -98,20 +98,10 @@ impl Ring {
         let descriptors = find(addresses.descriptors, DESCRIPTOR * count, 16)?;
         let available = Half(find(addresses.available, HEADER + 2 * count + 2, 2)?);
         let used = Half(find(addresses.used, HEADER + USED * count + 2, 4)?);
-        let size = size as u16;
-        let mut ring = Ring {
-            size,
-            descriptors,
-            available,
-            used,
-            event_idx,
-            next,
-            published: 0,
-            notified: None,
-        };
         // What was used before this process had it: the guest has seen that.
-        ring.published = ring.used.short(2).load(Ordering::Relaxed);
-        Ok(ring)
+        let published = used.short(2).load(Ordering::Relaxed);
+        let (size, notified) = (size as u16, None);
+        Ok(Ring { size, descriptors, available, used, event_idx, next, published, notified })
     }
 
     /// Where the next buffer is taken from.

@@ -1,8 +1,8 @@
-//! Serves cards, in one thread, and relays past them. Who starts this hands it each card's descriptors, and the
-//! sockets at which relays are asked for, through a socket, whose end is the end of all of it.
+//! Serves cards, and relays past them, in one thread. The host agent hands it each card's descriptors, and
+//! the sockets at which relays are asked for, through a socket. When that ends, this process ends.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,13 +10,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::card::Card;
 use crate::counters::Counters;
+use crate::protocol::{MOST_FILES, receive_with_files};
 use crate::relay::{Parts, Relay};
 
 /// Queues of one card.
@@ -24,6 +22,7 @@ pub const MOST_QUEUES: usize = 16;
 
 /// Descriptors beside those of the TAP.
 const OTHERS: usize = 3;
+const _: () = assert!(MOST_QUEUES + OTHERS == MOST_FILES);
 
 /// Frames of a queue that are moved before the next one has its turn.
 const TURN: u16 = 32;
@@ -97,26 +96,11 @@ pub fn ask_for_relay(mut to: &UnixStream, parts: &Parts) -> Result<()> {
 }
 
 fn send_with_files(to: impl AsFd, said: &[u8], files: &[BorrowedFd<'_>]) -> Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_QUEUES + OTHERS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(files));
     sendmsg(to, &[IoSlice::new(said)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
-}
-
-/// What was said, up to `into.len()` bytes of it, and the descriptors that came with it.
-fn receive_with_files(from: impl AsFd, into: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_QUEUES + OTHERS))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(into)];
-    let received = recvmsg(from, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let mut all = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(files) = message {
-            all.extend(files);
-        }
-    }
-    Ok((received.bytes, all))
 }
 
 /// What who starts this has to be served.
@@ -303,7 +287,7 @@ impl Server {
         self.each(|card| card.turn(TURN))
     }
 
-    /// What comes of something done with each card, added up. A card with which it cannot be done ends.
+    /// Does something with each card, and adds up the results. A card for which it fails ends.
     fn each(&mut self, act: impl Fn(&mut Card) -> Result<u32>) -> u32 {
         let (mut sum, mut ended) = (0, Vec::new());
         for (index, place) in self.states.iter_mut().enumerate() {

@@ -14,10 +14,6 @@ pub struct Geometry {
 const MOST_ENTRIES: u32 = 1 << 24;
 
 impl Geometry {
-    pub const fn fully_associative(entries: u32) -> Self {
-        Self { entries, ways: entries }
-    }
-
     /// Sets of the structure. Only of a geometry that passed [`Geometry::check`].
     pub const fn sets(self) -> u32 {
         self.entries / self.ways

@@ -159,7 +159,7 @@ proptest! {
 #[test]
 fn what_look_ups_cost_by_hand() {
     let of = |small: Option<u32>, large: Option<u32>| {
-        let whole = Geometry::fully_associative;
+        let whole = |entries| Geometry { entries, ways: entries };
         Processor {
             name: "hand".into(),
             title: String::new(),

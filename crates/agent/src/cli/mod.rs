@@ -6,22 +6,14 @@ pub mod values;
 use std::io;
 use std::process::ExitCode;
 
+use agent::process::failed;
 use anyhow::Result;
-use hypertare_plan::AGENT_PREFIX;
 
 /// A reader that has seen enough (`| head`) is no failure.
 pub fn status(outcome: Result<()>) -> ExitCode {
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{AGENT_PREFIX}{error:#}");
-            ExitCode::FAILURE
-        }
+    let Err(error) = outcome else { return ExitCode::SUCCESS };
+    if error.downcast_ref().map(io::Error::kind) == Some(io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
     }
-}
-
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    kind == Some(io::ErrorKind::BrokenPipe)
+    failed(&error)
 }

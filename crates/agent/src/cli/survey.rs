@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agent::emit::Emitter;
 use agent::node;
 use agent::process::cgroup::{Cgroup, Limits, Scope};
-use agent::process::cpus;
+use agent::process::{cpus, shortage, wait_until};
 use agent::vmm::boot::{self, Boot};
 use agent::vmm::command_line::PROGRAM as QEMU;
 use agent::xen::keeper;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{AGENT_PREFIX, Line, PROTOCOL, Record, Step, Survey};
 
 /// For a sandbox that is made and removed.
@@ -68,8 +68,8 @@ fn survey(arguments: &Arguments) -> Result<Survey> {
         distribution: distribution(&read("/etc/os-release")).unwrap_or_else(|| "unknown".into()),
         cpus: cpus::of(0)?,
         online: cpuinfo.lines().filter(|line| line.starts_with("processor")).count() as u32,
-        memory: of_meminfo(&read("/proc/meminfo"), "MemTotal").unwrap_or(0),
-        available: of_meminfo(&read("/proc/meminfo"), "MemAvailable").unwrap_or(0),
+        memory: shortage::bytes(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0),
+        available: shortage::bytes(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(0),
         load: read("/proc/loadavg")
             .split(' ')
             .next()
@@ -94,12 +94,6 @@ fn parted<T>(outcome: Result<T>) -> (Option<T>, Option<String>) {
 fn cannot_open(path: &str) -> Option<String> {
     let opened = File::options().read(true).write(true).open(path);
     opened.err().map(|error| format!("{path} cannot be opened: {error}"))
-}
-
-/// Bytes.
-fn of_meminfo(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn distribution(text: &str) -> Option<String> {
@@ -144,14 +138,11 @@ fn qemu() -> Result<String> {
 
 /// What a program prints, both ways, until it ends.
 fn printed(program: &mut Child, limit: Duration) -> Result<(String, String)> {
-    let deadline = Instant::now() + limit;
-    while program.try_wait()?.is_none() {
-        if Instant::now() > deadline {
-            program.kill()?;
-            program.wait()?;
-            bail!("no answer within {} s", limit.as_secs());
-        }
-        std::thread::sleep(PAUSE);
+    let has_ended = || !matches!(program.try_wait(), Ok(None));
+    if !wait_until(Instant::now() + limit, PAUSE, has_ended) {
+        program.kill()?;
+        program.wait()?;
+        bail!("no answer within {} s", limit.as_secs());
     }
     let (mut out, mut said) = (String::new(), String::new());
     if let (Some(output), Some(errors)) = (program.stdout.take(), program.stderr.take()) {
@@ -165,10 +156,8 @@ fn printed(program: &mut Child, limit: Duration) -> Result<(String, String)> {
 fn cgroup() -> Result<()> {
     let limits = Limits { memory: Some(1 << 30), cpus: &[] };
     let made = Cgroup::make(&Scope::own()?, "survey", limits)?;
-    match made.limited() {
-        true => Ok(()),
-        false => bail!("the memory of a cgroup cannot be limited"),
-    }
+    ensure!(made.limited(), "the memory of a cgroup cannot be limited");
+    Ok(())
 }
 
 fn no_kvm(arguments: &Arguments) -> Option<String> {
@@ -180,28 +169,15 @@ fn no_kvm(arguments: &Arguments) -> Option<String> {
             "/dev/kvm can be opened, but no guest was booted (--kernel, --initramfs)".into(),
         );
     };
-    boots(kernel, initramfs).err().map(|error| {
+    boot::boot(&Boot::with_kvm(kernel, initramfs, BOOT_LIMIT_S)).err().map(|error| {
         let reason = format!("{error:#}");
         format!("a guest does not boot with it: {}", reason.lines().next().unwrap_or_default())
     })
 }
 
-fn boots(kernel: &Path, initramfs: &Path) -> Result<()> {
-    boot::boot(&Boot::with_kvm(kernel, initramfs, BOOT_LIMIT_S)).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_is_read_in_bytes() {
-        let text = "MemTotal:        2048 kB\nMemAvailable:       7 kB\nMemTotalX: 1 kB\n";
-        assert_eq!(of_meminfo(text, "MemTotal"), Some(2048 << 10));
-        assert_eq!(of_meminfo(text, "MemAvailable"), Some(7 << 10));
-        assert_eq!(of_meminfo(text, "MemFree"), None);
-        assert_eq!(of_meminfo("MemTotal: 99999999999999999999 kB", "MemTotal"), None);
-    }
 
     #[test]
     fn the_distribution_is_what_it_calls_itself() {

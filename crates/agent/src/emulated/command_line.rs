@@ -227,16 +227,13 @@ fn kernel_arguments(options: &Emulate) -> Result<String> {
     words.push("random.trust_bootloader=off".into());
     words.push(format!("{SEED_PARAMETER}{}", options.seed));
     words.push(format!("{LIMIT_PARAMETER}{}", options.limit));
-    words.push(modules(options));
-    words.extend(options.kernel_arg.iter().cloned());
-    command_line::kernel_arguments(&words)
-}
-
-fn modules(options: &Emulate) -> String {
     let of_xen: &[&str] = if options.hypervisor.is_some() { &DRIVER_DOMAIN_MODULES } else { &[] };
     let drivers = options.nic.iter().map(|card| nic(card.model).driver);
     let further = options.module.iter().map(String::as_str);
-    command_line::modules(PCI_DRIVER, of_xen.iter().copied().chain(drivers).chain(further))
+    let modules = of_xen.iter().copied().chain(drivers).chain(further);
+    words.push(command_line::modules(PCI_DRIVER, modules));
+    words.extend(options.kernel_arg.iter().cloned());
+    command_line::kernel_arguments(&words)
 }
 
 #[cfg(test)]

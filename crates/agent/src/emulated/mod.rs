@@ -22,7 +22,6 @@ mod command_line;
 mod options;
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +33,7 @@ use hypertare_plan::{AGENT_PREFIX, Accelerator, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount, mount_bind};
 
+use crate::process::failed;
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
 use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
 use crate::vmm::command_line::PROGRAM;
@@ -70,13 +70,7 @@ const OF_QEMU: &str = "/usr/share/qemu";
 const MOST_OUTPUT: u64 = 256 << 20;
 
 pub fn main(options: &Emulate) -> ExitCode {
-    match emulate(options) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{AGENT_PREFIX}{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    emulate(options).map_or_else(|error| failed(&error), ExitCode::from)
 }
 
 fn emulate(options: &Emulate) -> Result<u8> {
@@ -204,13 +198,8 @@ pub struct Inside {
 
 /// Becomes QEMU, which the kernel then kills when the outside ends, however that ends.
 pub fn inside(arguments: &Inside) -> ExitCode {
-    match become_qemu(arguments) {
-        Ok(never) => match never {},
-        Err(error) => {
-            eprintln!("{AGENT_PREFIX}{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(error) = become_qemu(arguments);
+    failed(&error)
 }
 
 fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infallible> {
@@ -220,7 +209,13 @@ fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infall
         .context("this subcommand is started by `hypertare-agent emulate` only")?;
     // Ctrl-C in a terminal is the controller's to hear.
     let _ = rustix::process::setsid();
-    enter_directory()?;
+    // A directory in memory with the files that QEMU gets; no other process sees it.
+    make_private()?;
+    mount_scratch()?;
+    std::env::set_current_dir(SCRATCH)?;
+    for (name, descriptor) in FILES.iter().zip(FIRST_FILE..) {
+        std::os::unix::fs::symlink(format!("/proc/self/fd/{descriptor}"), name)?;
+    }
     if let Some(runtime) = runtime {
         bring(runtime).with_context(|| format!("what lies in {runtime:?} for the emulator"))?;
     }
@@ -243,17 +238,6 @@ fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infall
     // Both are found under the same name, in lists of processes and in what they say.
     let error = command.arg0(PROGRAM).args(rest).exec();
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
-}
-
-/// A directory in memory with the files that QEMU gets; no other process sees it.
-fn enter_directory() -> Result<()> {
-    make_private()?;
-    mount_scratch()?;
-    std::env::set_current_dir(SCRATCH)?;
-    for (name, descriptor) in FILES.iter().zip(FIRST_FILE..) {
-        std::os::unix::fs::symlink(format!("/proc/self/fd/{descriptor}"), name)?;
-    }
-    Ok(())
 }
 
 /// Binds libraries and firmware to places where QEMU's user may look: the directories above them may be

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{
-    Bench, Interface, Life, LinkKind, Node, NodeKind, Route, Router, Task, Trial,
-};
+use hypertare_plan::{Bench, Interface, Life, LinkKind, Node, NodeKind, Route, Task, Trial};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
@@ -39,12 +37,12 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
                 ));
             }
             check_interface(interface).map_err(|why| format!("node {}: {why}", node.name))?;
-            let link = bench.links.iter().find(|link| link.name == interface.link);
-            if link.is_some_and(|link| link.kind == LinkKind::Route) {
+            let is_on = |kind| is_on_link_of(bench, interface, kind);
+            if is_on(LinkKind::Route) {
                 on_routed_link(node, interface)
                     .map_err(|why| format!("node {}: {why}", node.name))?;
             }
-            if link.is_some_and(|link| link.kind == LinkKind::Hub) && interface.mac.is_none() {
+            if is_on(LinkKind::Hub) && interface.mac.is_none() {
                 return Err(format!(
                     "node {}: interface {} is on a hub and does not say which NIC it is: give its \
                      MAC address",
@@ -52,13 +50,7 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
                 ));
             }
         }
-        let routes = node.routes.iter().try_for_each(check_route);
-        let router = node.router.as_ref();
-        // Guests' interfaces are the others of a driver domain that routes them.
-        let own = node.interfaces.len() + usize::from(routes_guests(bench, node));
-        routes
-            .and_then(|()| router.map_or(Ok(()), |one| check_router(one, own)))
-            .map_err(|why| format!("node {}: {why}", node.name))?;
+        check_routing(bench, node).map_err(|why| format!("node {}: {why}", node.name))?;
         match &node.kind {
             NodeKind::Guest(guest) => seconds("boot_limit_s", guest.boot_limit_s)?,
             NodeKind::Domain(domain) => seconds("boot_limit_s", domain.boot_limit_s)?,
@@ -127,7 +119,7 @@ fn check_life(life: &Life) -> Result<(), String> {
     }
 }
 
-/// A life has a disk just if its power is cut.
+/// A life has a disk only if its power is cut.
 fn check_power_cut(life: &Life) -> Result<(), String> {
     let name = &life.node.name;
     let has_lasting_disk = life.node.disk.as_ref().is_some_and(|disk| disk.write_cache);
@@ -179,7 +171,7 @@ fn with_length(text: &str) -> Result<IpAddr, String> {
     })
 }
 
-/// Guests of Xen can be routed, and the node `host` is what routes them.
+/// Only guests of Xen can be routed, and the node `host` routes them.
 fn on_routed_link(node: &Node, interface: &Interface) -> Result<(), String> {
     let text = format!("interface {} is on the link {}", interface.name, interface.link);
     let is_host = match &node.kind {
@@ -199,24 +191,24 @@ fn on_routed_link(node: &Node, interface: &Interface) -> Result<(), String> {
     Ok(())
 }
 
-fn routes_guests(bench: &Bench, node: &Node) -> bool {
-    let routed = |name: &str| {
-        bench.links.iter().any(|link| link.name == name && link.kind == LinkKind::Route)
-    };
-    node.kind == NodeKind::Host && node.interfaces.iter().any(|one| routed(&one.link))
+fn is_on_link_of(bench: &Bench, interface: &Interface, kind: LinkKind) -> bool {
+    bench.links.iter().any(|link| link.name == interface.link && link.kind == kind)
 }
 
-fn check_route(route: &Route) -> Result<(), String> {
-    let network = with_length(&route.to)?;
-    let via: IpAddr =
-        route.via.parse().map_err(|_| format!("{:?} is not the address of a router", route.via))?;
-    if network.is_ipv4() == via.is_ipv4() {
-        return Ok(());
+fn check_routing(bench: &Bench, node: &Node) -> Result<(), String> {
+    for Route { to, via } in &node.routes {
+        let network = with_length(to)?;
+        let via: IpAddr =
+            via.parse().map_err(|_| format!("{via:?} is not the address of a router"))?;
+        if network.is_ipv4() != via.is_ipv4() {
+            return Err(format!("the route to {to} goes via {via}, which is of another family"));
+        }
     }
-    Err(format!("the route to {} goes via {via}, which is of another family", route.to))
-}
-
-fn check_router(router: &Router, interfaces: usize) -> Result<(), String> {
+    let Some(router) = &node.router else { return Ok(()) };
+    // The other interfaces of a driver domain that routes guests are the guests' own.
+    let routes_guests = node.kind == NodeKind::Host
+        && node.interfaces.iter().any(|one| is_on_link_of(bench, one, LinkKind::Route));
+    let interfaces = node.interfaces.len() + usize::from(routes_guests);
     if interfaces < 2 {
         return Err(format!("it is to forward and has {interfaces} interfaces: it needs two"));
     }

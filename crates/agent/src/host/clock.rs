@@ -1,4 +1,4 @@
-//! Whether a node's clock runs as the host's does: all that a node reports of time, it measured by its own.
+//! Checks that a node's clock runs as fast as the host's: a node measures all its times by its own clock.
 //!
 //! Each answer to an order carries the node's monotonic clock. It was read after the order was sent and
 //! before the answer was heard, so two answers bound how much time passed in between by the host's clock,
@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-/// Two clocks that are both right may differ by as much, as a share.
+/// Two correct clocks may differ by this share.
 const TOLERATED: f64 = 0.005;
 const TOLERATED_S: f64 = 0.002;
 
@@ -30,16 +30,16 @@ impl Reading {
 /// The readings of one node.
 #[derive(Default)]
 pub struct NodeClock {
-    /// The sharpest of the first ones: over the time since then a small error shows.
+    /// The most precise of the early readings: over the long time since then even a small error shows.
     anchor: Option<Reading>,
     last: Option<Reading>,
 }
 
 impl NodeClock {
-    /// Takes what a node's clock said between two moments of the host.
+    /// Takes a reading of a node's clock, made between two moments of the host.
     ///
     /// # Errors
-    /// Why it is not to be believed, with both figures.
+    /// The clock is wrong, with both figures.
     pub fn take(&mut self, node_s: f64, earliest: Instant, latest: Instant) -> Result<(), String> {
         let now = Reading { node_s, earliest, latest };
         if !node_s.is_finite() {
@@ -56,7 +56,8 @@ impl NodeClock {
     }
 }
 
-/// Whether a guest's kernel has been up for longer than its VMM: a clock that ran too fast while it booted.
+/// Refuses a guest whose kernel has been up for longer than its VMM: its clock ran too fast while it
+/// booted.
 ///
 /// # Errors
 /// With both figures.
@@ -73,7 +74,8 @@ fn compare(before: &Reading, now: &Reading) -> Result<(), String> {
     let most = now.latest.duration_since(before.earliest).as_secs_f64();
     // Negative where both orders were open at once: a node's threads answer for themselves, so the clock
     // of the answer that is heard last may have been read first.
-    let least = seconds_from(before.latest, now.earliest);
+    let least = now.earliest.saturating_duration_since(before.latest).as_secs_f64()
+        - before.latest.saturating_duration_since(now.earliest).as_secs_f64();
     if by_node > most + tolerated(most) {
         return Err(wrong(by_node, most));
     }
@@ -81,11 +83,6 @@ fn compare(before: &Reading, now: &Reading) -> Result<(), String> {
         return Err(wrong(by_node, least));
     }
     Ok(())
-}
-
-fn seconds_from(begin: Instant, end: Instant) -> f64 {
-    end.saturating_duration_since(begin).as_secs_f64()
-        - begin.saturating_duration_since(end).as_secs_f64()
 }
 
 fn tolerated(seconds: f64) -> f64 {

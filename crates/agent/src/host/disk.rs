@@ -2,9 +2,7 @@
 //! a name, on an experiment's own machine a device that ends with that.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use hypertare_plan::{Disk, DiskFormat};
@@ -15,10 +13,10 @@ use crate::boot_contract::is_own_machine;
 use crate::own_machine::null_blk::{NullBlk, WriteCache};
 use crate::vmm::spec::Medium;
 
-/// Makes it, for processes that may be another user's: a VMM is.
+/// Makes a medium that processes of another user can open, as a VMM is.
 ///
 /// # Errors
-/// The directory is not there, has no room, or is of a file system that has no files without names.
+/// The directory does not exist, has no room, or is on a file system without unnamed files.
 pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
     let bytes = room(disk, format);
     let is_device = is_own_machine() && !disk.is_file;
@@ -35,7 +33,7 @@ pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
     Ok(Medium { file, is_device })
 }
 
-/// Makes one that outlives its node: with a cache of its own, which a power cut empties.
+/// Makes a medium that outlives its node: with a cache of its own, which a power cut empties.
 ///
 /// # Errors
 /// This is no machine of an experiment's own, or it cannot have such a disk.
@@ -67,13 +65,20 @@ fn make_file(disk: &Disk) -> Result<File> {
         None => {
             memfd_create("disk", MemfdFlags::CLOEXEC).map(File::from).context("a disk in memory")?
         }
-        Some(directory) => without_name(directory).with_context(|| {
-            format!("the file of a disk cannot be made in {}", directory.display())
-        })?,
+        Some(directory) => OpenOptions::new()
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(OFlags::TMPFILE.bits() as i32)
+            .open(directory)
+            .with_context(|| {
+                format!("the file of a disk cannot be made in {}", directory.display())
+            })?,
     };
     file.set_permissions(Permissions::from_mode(0o666))?;
     file.set_len(disk.bytes)?;
-    // Room for all of it now, and not an error in mid trial; of memory that would be all of it at once.
+    // Room for all of it now, and no error during a trial. Memory would be taken at once, so it is not
+    // reserved.
     if let Some(directory) = &disk.directory {
         fallocate(&file, FallocateFlags::empty(), 0, disk.bytes).with_context(|| {
             format!("{} has no room for a disk of {} bytes", directory.display(), disk.bytes)
@@ -82,16 +87,12 @@ fn make_file(disk: &Disk) -> Result<File> {
     Ok(file)
 }
 
-fn without_name(directory: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE.bits() as i32;
-    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(directory)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
+    use std::path::Path;
 
     use tempfile::tempdir;
 

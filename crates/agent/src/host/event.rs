@@ -27,7 +27,6 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Nobody is there any more to say what to do.
     ControllerGone,
     Signal(i32),
 }
@@ -40,9 +39,9 @@ pub fn inbox(member: MemberId, events: SyncSender<Event>) -> Inbox {
     Inbox::new(move |news| events.send(Event::Node { member, news }).is_ok())
 }
 
-/// Reads the plan. The end of a pipe means that whoever wrote the plan is gone or has had enough; a
-/// file ends where its plan does. `heard` notes each line of one that comes over a connection: an empty one
-/// says no more than that somebody is there.
+/// Reads the plan. The end of a pipe means that the controller is gone or wants no more; a file ends where
+/// its plan does. `heard` notes each line that comes over a connection: an empty line only shows that the
+/// controller is still there.
 pub fn read_plan(
     input: impl Read,
     is_file: bool,
@@ -63,10 +62,7 @@ pub fn read_plan(
             Err(error) => Event::BadStep(format!("the plan cannot be read: {error}")),
         };
         let last = matches!(event, Event::BadStep(_));
-        if events.send(event).is_err() {
-            return;
-        }
-        if last {
+        if events.send(event).is_err() || last {
             return;
         }
     }

@@ -82,7 +82,7 @@ pub struct Executor<M> {
     /// The node that it went wrong on.
     blamed: Option<String>,
     demolishing: bool,
-    /// Whoever gives the steps thinks between them, and nodes may get ready meanwhile.
+    /// The controller computes between steps, and nodes may get ready meanwhile.
     converses: bool,
     anticipated: Option<Asked>,
 }
@@ -120,7 +120,7 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// For somebody who gives one step after the other and thinks in between.
+    /// For a controller that sends one step after the other and computes in between.
     pub fn conversing(mut self) -> Self {
         self.converses = true;
         self
@@ -141,11 +141,17 @@ impl<M: Machine> Executor<M> {
     fn steps(&mut self) -> Ending {
         let mut greeted = false;
         loop {
-            let step = match self.next_step() {
-                Ok(Some(Ok(step))) => step,
-                Ok(Some(Err(why))) => return Ending::BadPlan(why),
-                Ok(None) => return Ending::Complete,
-                Err(why) => return Ending::Ended(why),
+            let step = loop {
+                match self.plan.pop_front() {
+                    Some(Ok(step)) => break step,
+                    Some(Err(why)) => return Ending::BadPlan(why),
+                    None if self.complete => return Ending::Complete,
+                    None => {}
+                }
+                let deadline = Instant::now() + Duration::from_secs(3600);
+                if let Err(Stop::Ended(why)) = self.pump(deadline) {
+                    return Ending::Ended(why);
+                }
             };
             let outcome = match step {
                 Step::Hello { protocol } if protocol != PROTOCOL => {
@@ -175,21 +181,6 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    fn next_step(&mut self) -> Result<Option<Result<Step, String>>, Why> {
-        loop {
-            if let Some(step) = self.plan.pop_front() {
-                return Ok(Some(step));
-            }
-            if self.complete {
-                return Ok(None);
-            }
-            match self.pump(Instant::now() + Duration::from_secs(3600)) {
-                Err(Stop::Ended(why)) => return Err(why),
-                Err(Stop::Failed(_)) | Ok(_) => {}
-            }
-        }
-    }
-
     // -- bench ------------------------------------------------------------------------------------
 
     fn bench(&mut self, bench: &Bench) -> Result<(), Why> {
@@ -199,11 +190,7 @@ impl<M: Machine> Executor<M> {
         } else {
             self.raise(bench)
         };
-        let (error, ended) = match outcome {
-            Ok(()) => (None, None),
-            Err(Stop::Failed(why)) => (Some(why), None),
-            Err(Stop::Ended(why)) => (Some(interrupted(why)), Some(why)),
-        };
+        let (ended, error) = split(outcome);
         let node = error.as_ref().and(self.blamed.take());
         self.emit(Record::Bench {
             bench: bench.name.clone(),
@@ -234,7 +221,7 @@ impl<M: Machine> Executor<M> {
         for (index, node) in bench.nodes.iter().enumerate() {
             let begun = Instant::now();
             let (id, inbox) = self.next_inbox();
-            let started = self.machine.start(bench, index, inbox).map_err(|error| {
+            let started = self.machine.start(bench, index, None, inbox).map_err(|error| {
                 self.blamed = Some(node.name.clone());
                 Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
             })?;
@@ -258,12 +245,12 @@ impl<M: Machine> Executor<M> {
         self.members.push(member);
     }
 
-    /// In a machine of its own there is one clock, which counts instructions, for all.
+    /// On an emulated machine all nodes have one clock, which counts instructions.
     fn watched(&self, member: Member) -> Member {
         if self.converses { member.watching_its_clock() } else { member }
     }
 
-    /// Every node, from the `first` on, goes on as soon as it itself is ready, while others still boot.
+    /// Sets up the nodes from the `first` on, each as soon as it has booted, while others still boot.
     fn set_up_nodes(
         &mut self,
         first: usize,
@@ -314,19 +301,7 @@ impl<M: Machine> Executor<M> {
             node: member.node.name.clone(),
             start_s: member.start.unwrap_or_default().as_secs_f64(),
             ready_s: member.begun.elapsed().as_secs_f64(),
-            accelerator: about.accelerator,
-            vmm: about.vmm,
-            vmm_argv: about.vmm_argv,
-            cgroup: about.cgroup,
-            paging: about.paging,
-            backing: about.backing,
-            datapath: about.datapath,
-            datapath_cpus: about.datapath_cpus,
-            joined: about.joined,
-            scheduler: about.scheduler,
-            tsc: about.tsc,
-            placed: about.placed,
-            driver: about.driver,
+            ..about
         });
         self.emit(record);
         Ok(())
@@ -370,28 +345,11 @@ impl<M: Machine> Executor<M> {
         for member in &mut self.members {
             member.begin_trial();
         }
-        let outcome =
-            self.await_anticipated().and_then(|()| self.check_trial(trial)).and_then(|()| {
-                let outcome = self.with_knobs(trial);
-                match &outcome {
-                    // The nodes are about to end, and put their knobs back when they do.
-                    Err(Stop::Ended(_)) => return outcome,
-                    Err(Stop::Failed(why)) => self.kill_tasks(why),
-                    Ok(()) => {}
-                }
-                let put_back = self.put_back_knobs(trial);
-                outcome.and(put_back)
-            });
-        let ended = match &outcome {
-            Err(Stop::Ended(why)) => Some(*why),
-            _ => self.ended,
-        };
-        let error = outcome.err().map(|stop| match stop {
-            Stop::Failed(why) => why,
-            Stop::Ended(why) => interrupted(why),
-        });
+        let outcome = self.execute(trial);
+        let (ended, error) = split(outcome);
+        let ended = ended.or(self.ended);
         self.trial = None;
-        // Before whoever hears of the end, and thinks then, may have the CPU.
+        // Before the end is reported: then the controller computes, and may take the CPU.
         self.anticipate(trial);
         self.emit(Record::TrialEnd {
             trial: trial.id,
@@ -403,7 +361,24 @@ impl<M: Machine> Executor<M> {
         ended.map_or(Ok(()), Err)
     }
 
-    /// While the next step is being thought about, nodes that had tasks get ready for such again.
+    fn execute(&mut self, trial: &Trial) -> Outcome {
+        // No order to get ready is open any more when a trial begins.
+        if let Some(asked) = self.anticipated.take() {
+            self.await_or_lose(&asked, ORDER_LIMIT)?;
+        }
+        self.check_trial(trial)?;
+        let outcome = self.with_knobs(trial);
+        match &outcome {
+            // The nodes are about to end, and put their knobs back when they do.
+            Err(Stop::Ended(_)) => return outcome,
+            Err(Stop::Failed(why)) => self.kill_tasks(why),
+            Ok(()) => {}
+        }
+        let put_back = self.put_back_knobs(trial);
+        outcome.and(put_back)
+    }
+
+    /// While the controller computes the next step, nodes that had tasks get ready for the next ones.
     fn anticipate(&mut self, trial: &Trial) {
         if !self.converses || self.ended.is_some() {
             return;
@@ -415,15 +390,6 @@ impl<M: Machine> Executor<M> {
             nodes.into_iter().filter(there).map(|name| (self.index(name), Order::Anticipate));
         let orders = orders.collect();
         self.anticipated = Some(self.ask("getting ready", orders));
-    }
-
-    /// Nothing of it is left when a trial begins.
-    fn await_anticipated(&mut self) -> Outcome {
-        let Some(asked) = self.anticipated.take() else { return Ok(()) };
-        let deadline = Instant::now() + ORDER_LIMIT;
-        self.wait(deadline, |all| all.silent(&asked).next().is_none())?;
-        self.lose_silent(&asked.numbers, ORDER_LIMIT);
-        Ok(())
     }
 
     /// A node that this trial needed and that is gone.
@@ -464,59 +430,45 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    /// Always, however the trial went, as far as the nodes still live.
+    /// Has all nodes that still live put their knobs back, however the trial went.
     fn put_back_knobs(&mut self, trial: &Trial) -> Outcome {
         let nodes: BTreeSet<&String> = trial.knobs.iter().map(|setting| &setting.node).collect();
         self.failure = None;
-        let mut given = Vec::new();
-        for name in nodes {
-            let index = self.index(name);
-            if self.members[index].alive() {
-                let order = Order::PutBack { trial: trial.id };
-                given.push((index, self.members[index].order("putting knobs back", order)));
-            }
-        }
-        let deadline = Instant::now() + ORDER_LIMIT;
-        self.wait(deadline, |all| {
-            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
-        })?;
-        self.lose_silent(&given, ORDER_LIMIT);
+        let alive = nodes.into_iter().map(|name| self.index(name));
+        let alive = alive.filter(|&index| self.members[index].alive());
+        let orders = alive.map(|index| (index, Order::PutBack { trial: trial.id })).collect();
+        let asked = self.ask("putting knobs back", orders);
+        self.await_or_lose(&asked, ORDER_LIMIT)?;
         self.check_failure()
     }
 
-    /// Kills whatever runs. A node that does not even answer that is dead.
+    /// Kills all tasks. A node that does not answer this order is given up.
     fn kill_tasks(&mut self, reason: &str) {
-        let busy: Vec<usize> = (0..self.members.len())
-            .filter(|&index| {
-                let member = &self.members[index];
-                member.alive() && (member.owes() || member.runs_any())
-            })
-            .collect();
-        let given: Vec<(usize, u64)> = busy
-            .into_iter()
-            .map(|index| {
-                let order = Order::Kill { reason: reason.to_owned() };
-                (index, self.members[index].order("killing its tasks", order))
-            })
-            .collect();
-        let answered = self.wait(Instant::now() + KILL_LIMIT, |all| {
-            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
-        });
-        if answered.is_ok() {
-            self.lose_silent(&given, KILL_LIMIT);
-        }
-        for &(index, _) in &given {
+        let busy = self
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| member.alive() && (member.owes() || member.runs_any()));
+        let kill = || Order::Kill { reason: reason.to_owned() };
+        let orders = busy.map(|(index, _)| (index, kill())).collect();
+        let asked = self.ask("killing its tasks", orders);
+        // That everything is to end is known already.
+        let _ = self.await_or_lose(&asked, KILL_LIMIT);
+        for (index, _) in asked.numbers {
             self.members[index].forget();
         }
     }
 
-    fn lose_silent(&mut self, given: &[(usize, u64)], limit: Duration) {
-        for &(index, number) in given {
-            if self.members[index].alive() && self.members[index].owes_number(number) {
+    /// Waits for the answers, and gives up the nodes that do not answer in time.
+    fn await_or_lose(&mut self, asked: &Asked, limit: Duration) -> Outcome {
+        self.wait(Instant::now() + limit, |all| all.silent(asked).next().is_none())?;
+        for index in self.silent(asked).collect::<Vec<_>>() {
+            if self.members[index].alive() {
                 let what = self.members[index].owed().unwrap_or("anything").to_owned();
                 self.lose(index, format!("it did not answer {what} within {} s", limit.as_secs()));
             }
         }
+        Ok(())
     }
 
     // -- waiting ----------------------------------------------------------------------------------
@@ -547,11 +499,8 @@ impl<M: Machine> Executor<M> {
     }
 
     fn silent(&self, asked: &Asked) -> impl Iterator<Item = usize> {
-        let owing = asked
-            .numbers
-            .iter()
-            .filter(|&&(index, number)| self.members[index].owes_number(number));
-        owing.map(|&(index, _)| index)
+        let owing = |&&(index, number): &&(usize, u64)| self.members[index].owes_number(number);
+        asked.numbers.iter().filter(owing).map(|&(index, _)| index)
     }
 
     /// What most likely keeps one of several guests from answering, and what to do about it.
@@ -565,7 +514,7 @@ impl<M: Machine> Executor<M> {
          (knobs.driver_weight)"
     }
 
-    /// True when it holds, false when it did not before the deadline.
+    /// Waits until the condition holds; false if it did not before the deadline.
     fn wait(&mut self, deadline: Instant, until: impl Fn(&Self) -> bool) -> Outcome<bool> {
         loop {
             if until(self) {
@@ -646,7 +595,7 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// The node is not worked with any more.
+    /// Gives a node up.
     fn lose(&mut self, index: usize, why: String) {
         let member = &mut self.members[index];
         if self.demolishing || member.is_cut {
@@ -705,11 +654,19 @@ struct Asked {
     numbers: Vec<(usize, u64)>,
 }
 
-fn interrupted(why: Why) -> String {
-    match why {
-        Why::ControllerGone => "interrupted: the controller has ended".to_owned(),
-        Why::Signal(signal) => format!("interrupted by {}", signal_name(signal)),
-    }
+/// What ends everything, and the error to report.
+fn split(outcome: Outcome) -> (Option<Why>, Option<String>) {
+    let (why, error) = match outcome {
+        Ok(()) => return (None, None),
+        Err(Stop::Failed(error)) => return (None, Some(error)),
+        Err(Stop::Ended(why @ Why::ControllerGone)) => {
+            (why, "interrupted: the controller has ended".to_owned())
+        }
+        Err(Stop::Ended(why @ Why::Signal(signal))) => {
+            (why, format!("interrupted by {}", signal_name(signal)))
+        }
+    };
+    (Some(why), Some(error))
 }
 
 fn setup_deadline(member: &Member) -> Instant {

@@ -15,7 +15,7 @@ use hypertare_plan::{
 
 use super::*;
 use crate::host::machine::Started;
-use crate::links::{About, Inbox, NodeLink};
+use crate::links::{Inbox, NodeLink};
 use crate::node::hello::hello;
 use crate::probe::Outside;
 use crate::workload::clock::{now_ns, to_seconds};
@@ -133,8 +133,8 @@ impl NodeLink for Link {
         }
     }
 
-    fn about(&mut self) -> anyhow::Result<About> {
-        Ok(About::default())
+    fn about(&mut self) -> anyhow::Result<NodeReady> {
+        Ok(NodeReady::default())
     }
 
     fn failure(&mut self) -> Option<String> {
@@ -173,7 +173,13 @@ impl Machine for Pretence {
         Ok(())
     }
 
-    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> anyhow::Result<Started> {
+    fn start(
+        &mut self,
+        bench: &Bench,
+        index: usize,
+        _state: Option<std::fs::File>,
+        inbox: Inbox,
+    ) -> anyhow::Result<Started> {
         let name = bench.nodes[index].name.clone();
         if name == "impossible" {
             bail!("no such thing");

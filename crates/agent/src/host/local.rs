@@ -40,10 +40,11 @@ use crate::vmm::guest_command_line::model;
 use crate::vmm::shared_files::SharedFiles;
 use crate::vmm::spec::Medium;
 use crate::vmm::tsc;
+use crate::xen::domain::link_of;
 use crate::xen::toolstack::XenToolstack;
 use crate::xen::{placement, scheduler};
 
-/// From a NIC's being set up to frames passing it.
+/// From setting a NIC up until frames pass it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
@@ -56,17 +57,17 @@ pub struct Local {
     scope: Scope,
     network: Network,
     links: Links,
-    /// Of the bench that asks for them.
+    /// Given if the bench asks for them.
     weights: Option<Weights>,
     /// What guests of Xen are made with, or why there can be none.
     xen: Result<XenToolstack, String>,
-    /// What moves the packets of all guests that have no process of their own for that.
+    /// The process that moves the packets of all guests without such a process of their own.
     sidecore: Option<Arc<VhostUserBackend>>,
-    /// All else of the bench is, from the CPU of that.
+    /// Keeps all else of the bench off the CPU for what moves packets.
     kept_from: Option<KeptFrom>,
     /// Memory of guests.
     shared_memory: Vec<SharedMemory>,
-    /// Disks that outlive their nodes, by these.
+    /// Disks that outlive their nodes, by the names of the nodes.
     lasting: BTreeMap<String, NullBlk>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
@@ -83,21 +84,19 @@ impl Local {
         if network == Network::Own {
             links.set_up("lo")?;
         }
-        let (made, routed, shared_memory) = (Vec::new(), Vec::new(), Vec::new());
-        let (weights, sidecore, kept_from, next) = (None, None, None, 0);
         Ok(Local {
             scope,
             network,
             links,
-            weights,
+            weights: None,
             xen,
-            sidecore,
-            kept_from,
-            shared_memory,
+            sidecore: None,
+            kept_from: None,
+            shared_memory: Vec::new(),
             lasting: BTreeMap::new(),
-            made,
-            routed,
-            next,
+            made: Vec::new(),
+            routed: Vec::new(),
+            next: 0,
         })
     }
 
@@ -120,7 +119,7 @@ impl Local {
             Some(memory) => {
                 self.cgroup(&node.name, Limits { memory, cpus: &node.cpus }, &mut warnings)
             }
-            // What is weighed may set its own affinity, and have CPUs natively that a guest lacks.
+            // Without it a program could set its own affinity, and have CPUs natively that a guest lacks.
             None => Cgroup::of_cpus(&self.scope, &node.name, &node.cpus),
         };
         let place = namespaces::scratch(&format!("node{}", self.number()))?;
@@ -196,8 +195,8 @@ impl Local {
         self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
     }
 
-    /// Has a NIC of the machine answer for the guests that are routed to it. Whose interface it is sets
-    /// it up: the node `host`.
+    /// Has a NIC of the machine answer for the guests that are routed to it. The node `host`, whose
+    /// interface it is, sets it up.
     fn route(&mut self, link: &Link) -> Result<()> {
         let uplink = link.uplink.as_ref();
         let mac =
@@ -225,8 +224,7 @@ impl Local {
     }
 
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
-        let link = bench.links.iter().find(|link| link.name == interface.link);
-        let link = link.with_context(|| format!("there is no link {}", interface.link))?;
+        let link = link_of(bench, interface)?;
         self.links.set_mtu(name, link.mtu)?;
         self.links.set_master(name, Some(&link.name))?;
         self.links.set_up(name)
@@ -254,7 +252,11 @@ impl Local {
                 tap::create_queues(&name, if is_choosing { guest.settings.queues } else { 1 })?;
             self.join(&name, bench, interface)?;
             let way = match guest.settings.datapath {
-                Datapath::Vhost if is_choosing => over_vhost(taps, guest.settings.poll_us)?,
+                Datapath::Vhost if is_choosing => {
+                    // Each pair of queues has a thread of the kernel's.
+                    let handles = taps.iter().map(|_| vhost::open()).collect::<Result<_>>()?;
+                    Way::Vhost { taps, handles, poll_us: guest.settings.poll_us }
+                }
                 datapath if is_choosing && datapath.is_ours() => {
                     self.by_mover(bench, datapath, taps, &mut cards)?
                 }
@@ -267,7 +269,9 @@ impl Local {
             (!cards.is_empty()).then(|| CardsServed { cards, is_its_own, ended: Ended::default() });
         let mut warnings = Vec::new();
         let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
-        let datapath_cpu = bench.datapath_cpu.filter(|_| !polls(bench));
+        // A core that polls for guests of the bench has its CPU alone.
+        let polls = guests(bench).any(|one| one.settings.datapath == Datapath::Sidecore);
+        let datapath_cpu = bench.datapath_cpu.filter(|_| !polls);
         // With a weight its threads are in groups with others', so that none accounts for it alone.
         let cgroup = match &groups {
             None => {
@@ -280,7 +284,13 @@ impl Local {
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let mut held = Held { datapath, cgroup, provisions, groups, files: None, datapath_cpu };
         let memory = self.shared_memory(node, guest, &interfaces, datapath_cpu)?;
-        let no_vectors = lacks_vectors(bench);
+        // Cards of all the bench's guests have interrupt lines instead of vectors where those of one cannot have
+        // vectors, or they would differ in more than what moves packets.
+        let no_vectors = guests(bench).any(|one| {
+            one.accelerator == Accelerator::Tcg
+                && (one.settings.datapath != Datapath::Qemu
+                    || one.settings.files == Some(FileSharing::Virtiofs))
+        });
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
         let (mut disk, mut files) = (None, None);
@@ -300,7 +310,7 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
-    /// What a node's disk stands on: made for it, or what has outlived the node that it was before.
+    /// The medium of a node's disk: a new one, or the one that has outlived an earlier node of this name.
     fn medium(&mut self, node: &Node, format: DiskFormat) -> Result<Option<Medium>> {
         let Some(disk) = &node.disk else { return Ok(None) };
         if !disk.write_cache {
@@ -313,7 +323,8 @@ impl Local {
         Ok(Some(Medium { file: device.open()?, is_device: true }))
     }
 
-    /// What a guest shares with this machine, whose bridge takes what is sent beside the guest's card.
+    /// The memory that a guest shares with this machine, whose bridge takes the frames sent past the
+    /// guest's card.
     fn shared_memory(
         &mut self,
         node: &Node,
@@ -425,11 +436,22 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
-        if self.network == Network::Host {
-            fits_hosts_network(bench)?;
+        let is_process = |node: &Node| {
+            matches!(
+                &node.kind,
+                NodeKind::Host | NodeKind::Container(Container { engine: None, .. })
+            )
+        };
+        // Nothing is made in the user's own network, and no QEMU stands in it.
+        if self.network == Network::Host
+            && !(bench.links.is_empty() && bench.nodes.iter().all(is_process))
+        {
+            bail!("it would stand in this host's own network; take --network own");
         }
         bench.scheduler.map_or(Ok(()), scheduler::require)?;
-        bench.driver.as_ref().map_or(Ok(()), placement::require_driver)?;
+        if let Some(wanted) = &bench.driver {
+            placement::require("the driver domain", &placement::of_driver()?, wanted)?;
+        }
         self.kept_from = bench.datapath_cpu.map(KeptFrom::cpu).transpose()?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
@@ -452,7 +474,13 @@ impl Machine for Local {
         Ok(())
     }
 
-    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> Result<Started> {
+    fn start(
+        &mut self,
+        bench: &Bench,
+        index: usize,
+        state: Option<File>,
+        inbox: Inbox,
+    ) -> Result<Started> {
         let node = &bench.nodes[index];
         let unlike = node.interfaces.iter().any(|interface| {
             bench.links.iter().any(|l| l.name == interface.link && l.mtu != mtu(bench, node))
@@ -461,6 +489,8 @@ impl Machine for Local {
             bail!("its links differ in their MTU; give all links of a node the same");
         }
         match &node.kind {
+            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, state, inbox),
+            _ if state.is_some() => bail!("it is no virtual machine under QEMU"),
             NodeKind::Container(Container { engine: Some(agent), .. }) => {
                 join(bench, node, agent, Carrier::Container, inbox)
             }
@@ -469,22 +499,7 @@ impl Machine for Local {
             }
             NodeKind::Given(_) => bail!("nobody has started the agent of this machine"),
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
-            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, None, inbox),
             NodeKind::Domain(domain) => self.start_domain(bench, node, domain, inbox),
-        }
-    }
-
-    fn restore(
-        &mut self,
-        bench: &Bench,
-        index: usize,
-        state: File,
-        inbox: Inbox,
-    ) -> Result<Started> {
-        let node = &bench.nodes[index];
-        match &node.kind {
-            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, Some(state), inbox),
-            _ => bail!("it is no virtual machine under QEMU"),
         }
     }
 
@@ -516,17 +531,6 @@ impl Machine for Local {
     }
 }
 
-/// Nothing is made in the user's own network, and no QEMU stands in it.
-fn fits_hosts_network(bench: &Bench) -> Result<()> {
-    let is_process = |node: &Node| {
-        matches!(&node.kind, NodeKind::Host | NodeKind::Container(Container { engine: None, .. }))
-    };
-    if bench.links.is_empty() && bench.nodes.iter().all(is_process) {
-        return Ok(());
-    }
-    bail!("it would stand in this host's own network; take --network own")
-}
-
 /// An agent that runs already.
 fn join(
     bench: &Bench,
@@ -543,22 +547,10 @@ fn join(
     Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
 }
 
-/// Each pair of queues has a thread of the kernel's.
-fn over_vhost(taps: Vec<OwnedFd>, poll_us: Option<u32>) -> Result<Way> {
-    let handles = taps.iter().map(|_| vhost::open()).collect::<Result<_>>()?;
-    Ok(Way::Vhost { taps, handles, poll_us })
-}
-
-/// Whether cards of the bench's guests have interrupt lines instead of vectors: all of them, where one
-/// cannot have vectors, or they would differ in more than what moves packets.
-fn lacks_vectors(bench: &Bench) -> bool {
-    bench.nodes.iter().any(|node| match &node.kind {
-        NodeKind::Guest(guest) => {
-            guest.accelerator == Accelerator::Tcg
-                && (guest.settings.datapath != Datapath::Qemu
-                    || guest.settings.files == Some(FileSharing::Virtiofs))
-        }
-        _ => false,
+fn guests(bench: &Bench) -> impl Iterator<Item = &Guest> {
+    bench.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Guest(guest) => Some(guest),
+        _ => None,
     })
 }
 
@@ -566,14 +558,6 @@ fn lacks_vectors(bench: &Bench) -> bool {
 fn mtu(bench: &Bench, node: &Node) -> u32 {
     let on = |name: &str| node.interfaces.iter().any(|interface| interface.link == name);
     bench.links.iter().find(|link| on(&link.name)).map_or(1500, |link| link.mtu)
-}
-
-/// Whether a core polls for guests of the bench: it has its CPU alone.
-fn polls(bench: &Bench) -> bool {
-    bench.nodes.iter().any(|node| match &node.kind {
-        NodeKind::Guest(guest) => guest.settings.datapath == Datapath::Sidecore,
-        _ => false,
-    })
 }
 
 fn on_hub(bench: &Bench, interface: &Interface) -> bool {
@@ -593,11 +577,7 @@ fn pipes() -> Result<([OwnedFd; 3], Pipes)> {
     let (input, orders) = std::io::pipe()?;
     let (records, output) = std::io::pipe()?;
     let (messages, errors) = std::io::pipe()?;
-    let file = |end: OwnedFd| File::from(end);
-    let ours = Pipes {
-        orders: file(orders.into()),
-        records: file(records.into()),
-        messages: file(messages.into()),
-    };
-    Ok(([input.into(), output.into(), errors.into()], ours))
+    let [orders, records, messages] =
+        [OwnedFd::from(orders), records.into(), messages.into()].map(File::from);
+    Ok(([input.into(), output.into(), errors.into()], Pipes { orders, records, messages }))
 }

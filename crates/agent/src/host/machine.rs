@@ -8,25 +8,21 @@ use hypertare_plan::{Bench, Interface};
 
 use crate::links::{Inbox, NodeLink};
 
-/// Makes what a bench consists of.
+/// Makes the nodes and links of a bench.
 pub trait Machine {
     /// Makes the links.
     fn prepare(&mut self, bench: &Bench) -> Result<()>;
 
     /// Starts one node; its records go to the inbox. Nodes are started one after the other and come
-    /// up in parallel, so this does not wait for them.
-    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> Result<Started>;
-
-    /// Starts one node from the state that another one of the same kind was saved in.
-    fn restore(
+    /// up in parallel, so this does not wait for them. With a `state`, the node goes on from that in which
+    /// another one of the same kind was saved.
+    fn start(
         &mut self,
-        _bench: &Bench,
-        _index: usize,
-        _state: File,
-        _inbox: Inbox,
-    ) -> Result<Started> {
-        bail!("this machine restores nothing");
-    }
+        bench: &Bench,
+        index: usize,
+        state: Option<File>,
+        inbox: Inbox,
+    ) -> Result<Started>;
 
     /// Cuts the power of a node's disk, which outlives the node; that must have ended.
     fn cut_power(&mut self, _node: &str) -> Result<()> {
@@ -45,7 +41,7 @@ pub trait Machine {
 /// A node that has just been started.
 pub struct Started {
     pub link: Box<dyn NodeLink>,
-    /// As the node will find them.
+    /// As the node finds them.
     pub interfaces: Vec<Interface>,
     pub mtu: u32,
     /// What a person should know about how it was made.

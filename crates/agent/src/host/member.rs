@@ -94,13 +94,13 @@ impl Member {
         }
     }
 
-    /// What it says of time is held against this host's clock.
+    /// Has the times that it reports compared with this host's clock.
     pub fn watching_its_clock(mut self) -> Self {
         self.clock = Some(NodeClock::default());
         self
     }
 
-    /// The same node, which was away and is behind another link now. Its clock has stood still meanwhile.
+    /// The node was saved, and is restored behind another link. Its clock has stood still meanwhile.
     pub fn restored(&mut self, id: MemberId, link: Box<dyn NodeLink>) {
         self.id = id;
         self.link = link;
@@ -142,7 +142,7 @@ impl Member {
         }
     }
 
-    /// So many it may use: a guest its own, another node those of this machine that it is bound to.
+    /// How many CPUs it may use: a guest its own, another node those of this machine that it is bound to.
     fn cpus(&self) -> u32 {
         match (self.is_guest(), self.node.cpus.len()) {
             (false, bound) if bound > 0 => bound as u32,
@@ -150,8 +150,8 @@ impl Member {
         }
     }
 
-    /// What to say further of a task that failed so: the kernel ends what takes more than a container's
-    /// memory, and says nothing. A guest's own agent knows.
+    /// A hint for a task that failed with this error: the kernel kills a process that takes more than a
+    /// container's memory, and gives no reason. In a guest its own agent finds out.
     pub fn short_of_memory(&self, why: &str) -> &'static str {
         let limited = matches!(&self.node.kind, NodeKind::Container(one) if one.memory.is_some());
         if limited && why.contains("` was killed by SIGKILL") {
@@ -205,7 +205,7 @@ impl Member {
         self.bytes = 0;
     }
 
-    /// Whatever it still owes is not expected any more.
+    /// No answer or result is expected of it any more.
     pub fn forget(&mut self) {
         self.owed.clear();
         self.running.clear();
@@ -307,8 +307,8 @@ impl Member {
         }
     }
 
-    /// How a guest's card came up with other queues than it was given: its kernel uses what it can, and
-    /// says nothing.
+    /// The error of a guest's card that has other queues than it was given: the guest's kernel uses as many
+    /// as it can, and reports no error.
     fn lacks_queues(&self, state: &InterfaceState) -> Option<String> {
         let NodeKind::Guest(guest) = &self.node.kind else { return None };
         let card = self.node.interfaces.iter().find(|one| one.name == state.interface)?;

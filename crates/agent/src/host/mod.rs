@@ -17,7 +17,7 @@ mod plausible;
 mod qcow2;
 pub mod sandbox;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use crate::node::given::Heard;
 use crate::node::hello::hello;
 use crate::process::cgroup::Scope;
 use crate::process::namespaces::mount_scratch;
-use crate::process::{signals, spawn};
+use crate::process::{failed, signals, spawn, wait_until};
 use crate::xen::toolstack::XenToolstack;
 use event::{Event, Why};
 pub use executor::life::VALUES as VALUES_OF_A_LIFE;
@@ -38,11 +38,11 @@ use executor::{Ending, Executor};
 use local::Local;
 use sandbox::Network;
 
-/// Events and records that wait to be looked at, each of at most `MAX_LINE` bytes. Whoever makes more
-/// of them waits.
+/// Events and records that may wait in a queue, each of at most `MAX_LINE` bytes. Senders wait while it is
+/// full.
 const QUEUE: usize = 64;
 
-/// A plan that is not one.
+/// Exit status after a plan that cannot be understood.
 const BAD_PLAN: u8 = 2;
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> ExitCode {
     match sandbox::run(arguments.network, arguments.reached) {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
-        Err(error) => failure(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -68,7 +68,7 @@ pub struct InsideArguments {
     /// What this run's cgroups are called
     #[arg(long)]
     scope: String,
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t)]
     network: Network,
     /// Why there can be no guests of Xen
     #[arg(long)]
@@ -95,7 +95,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
             eprintln!("{AGENT_PREFIX}{:#}", spawn::explain_refusal(&error));
             ExitCode::from(REFUSED as u8)
         }
-        Err(error) => failure(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -120,12 +120,7 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
     }
 }
 
-fn failure(error: &anyhow::Error) -> ExitCode {
-    eprintln!("{AGENT_PREFIX}{error:#}");
-    ExitCode::FAILURE
-}
-
-/// A user namespace that may be made, but in which nothing may be done.
+/// A user namespace may be made here, but nothing may be done in it.
 fn is_refusal(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<rustix::io::Errno>();
     matches!(code, Some(&rustix::io::Errno::PERM | &rustix::io::Errno::ACCESS))
@@ -139,7 +134,15 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
         no_xen.map_or_else(|| XenToolstack::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
     let machine = Local::new(scope.clone(), arguments.network, xen)?;
     let (post, events) = sync_channel(QUEUE);
-    watch(&post, signals, lifeline);
+    // What ends everything: a signal, or the end of the outside.
+    let ended = post.clone();
+    sandbox::watch_lifeline(lifeline, move || end_soon(&ended));
+    let ended = post.clone();
+    std::thread::spawn(move || {
+        while let Some(signal) = signals::take_signal(&signals) {
+            let _ = ended.send(Event::End(Why::Signal(signal)));
+        }
+    });
     read_plan(&post, arguments.reached)?;
     let (records, written) = write_records(&post)?;
     let out = together(move |some| {
@@ -149,27 +152,11 @@ fn carry_out(scope: &Scope, arguments: &InsideArguments) -> Result<Ending> {
     let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();
     // The executor's end of the queue is closed now; what is in it still goes out.
     let deadline = Instant::now() + Duration::from_secs(1);
-    while !written.is_finished() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(deadline, Duration::from_millis(1), || written.is_finished());
     Ok(ending)
 }
 
-/// What ends everything: a signal, or the end of the outside.
-fn watch(post: &SyncSender<Event>, signals: OwnedFd, lifeline: OwnedFd) {
-    let ended = post.clone();
-    sandbox::watch_lifeline(lifeline, move || {
-        end_soon(&ended);
-    });
-    let post = post.clone();
-    std::thread::spawn(move || {
-        while let Some(signal) = signals::take_signal(&signals) {
-            let _ = post.send(Event::End(Why::Signal(signal)));
-        }
-    });
-}
-
-/// Its steps; those that come over a connection which is cut without a word end with it.
+/// Reads the plan's steps. If they come over a connection, all ends once that has been silent for too long.
 fn read_plan(post: &SyncSender<Event>, reached: bool) -> Result<()> {
     let input = std::io::stdin().as_fd().try_clone_to_owned()?;
     let status = rustix::fs::fstat(&input).context("standard input is not open")?;
@@ -200,9 +187,10 @@ fn write_records(
     let post = post.clone();
     let emitter = Emitter::held_stdout().context("standard output is not open")?;
     let written = std::thread::spawn(move || {
+        let is_closed = |error: std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
         let mut open = true;
         for together in queue {
-            if open && emitter.emit_all(&together).is_err_and(|error| is_closed(&error)) {
+            if open && emitter.emit_all(&together).is_err_and(is_closed) {
                 open = false;
                 end_soon(&post);
             }
@@ -211,12 +199,13 @@ fn write_records(
     Ok((records, written))
 }
 
-/// What nobody waits for goes out together with what somebody does: each write wakes the controller, which
-/// takes a CPU from the trial.
+/// Holds records that nobody waits for until the next one that is waited for: each write wakes the
+/// controller, which takes a CPU from the trial.
 fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     let mut held = Vec::new();
     move |record| {
-        let waits = can_wait(&record);
+        // What comes shortly before its trial's end, or is of no use before it.
+        let waits = matches!(record, Record::Knob(_) | Record::Result(_) | Record::Probe(_));
         held.push(record);
         if !waits || held.len() >= QUEUE {
             send(std::mem::take(&mut held));
@@ -224,18 +213,9 @@ fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     }
 }
 
-/// What comes shortly before its trial's end, or is of no use before it.
-fn can_wait(record: &Record) -> bool {
-    matches!(record, Record::Knob(_) | Record::Result(_) | Record::Probe(_))
-}
-
-/// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so
-/// may be waiting for the one who says it.
+/// Reports that the controller is gone, from a thread of its own: the executor, which is to take the event,
+/// may itself be waiting for the calling thread.
 fn end_soon(post: &SyncSender<Event>) {
     let post = post.clone();
     std::thread::spawn(move || post.send(Event::End(Why::ControllerGone)));
-}
-
-fn is_closed(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::BrokenPipe
 }

@@ -167,7 +167,8 @@ fn listening() -> Member {
     let (post, _events) = sync_channel(16);
     let inbox = inbox(1, post);
     let whole = bench(&["a"]);
-    let started = Pretence { mute: true, ..Pretence::default() }.start(&whole, 0, inbox).unwrap();
+    let started =
+        Pretence { mute: true, ..Pretence::default() }.start(&whole, 0, None, inbox).unwrap();
     let mut member = Member::new(1, whole.nodes[0].clone(), started, Instant::now());
     member.hear(Record::Hello(hello("")), 10, None).unwrap();
     let start = |task| Order::Start { trial: 3, phase: "p".to_owned(), task };

@@ -1,5 +1,5 @@
-//! What a task's result cannot be, whatever its node says: the last look at figures before they are
-//! believed. A clock may be wrong, and what is weighed may try to write its own figures.
+//! Refuses impossible results of tasks: the last check of figures before they are believed. A node's clock
+//! may be wrong, and the program under test may try to write its own figures.
 
 use hypertare_plan::Values;
 

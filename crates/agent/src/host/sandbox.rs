@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use hypertare_plan::{AGENT_PREFIX, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount};
+use rustix::time::Timespec;
 
 use crate::process::cgroup::{self, Scope};
 use crate::process::machine_proc;
@@ -41,16 +42,6 @@ pub enum Network {
     Own,
     /// This host's, in which no bench is made
     Host,
-}
-
-impl Network {
-    /// The same again, as an argument of the inside.
-    fn argument(self) -> &'static str {
-        match self {
-            Network::Own => "--network=own",
-            Network::Host => "--network=host",
-        }
-    }
 }
 
 /// Runs the inside to its end and returns the exit status.
@@ -91,7 +82,6 @@ fn start(
     keeper: &mut Option<Keeper>,
 ) -> Result<Child> {
     let mut arguments = vec![INSIDE.to_owned(), "--scope".to_owned(), scope.name().to_owned()];
-    arguments.push(network.argument().to_owned());
     if reached {
         arguments.push("--reached".to_owned());
     }
@@ -105,6 +95,8 @@ fn start(
         | libc::CLONE_NEWUTS;
     if network == Network::Own {
         namespaces |= libc::CLONE_NEWNET;
+    } else {
+        arguments.push("--network=host".to_owned());
     }
     Spawn { arguments, namespaces, descriptors: vec![&0, &1, &2, &lifeline] }.start(|pid| {
         map_ids(pid)?;
@@ -122,7 +114,8 @@ fn supervise(inside: &mut Child, signals: &OwnedFd) -> Result<Ended> {
     let stdin = std::io::stdin();
     let mut deadline: Option<Instant> = None;
     loop {
-        let timeout = deadline.map(|at| timespec(at.saturating_duration_since(Instant::now())));
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.map(Timespec::try_from).transpose()?;
         // Its input is watched for hanging up only: what comes in is the inside's to read.
         let input = if deadline.is_some() { signals.as_fd() } else { stdin.as_fd() };
         let mut watched = [
@@ -155,13 +148,6 @@ fn supervise(inside: &mut Child, signals: &OwnedFd) -> Result<Ended> {
     }
 }
 
-fn timespec(duration: Duration) -> rustix::time::Timespec {
-    rustix::time::Timespec {
-        tv_sec: duration.as_secs() as i64,
-        tv_nsec: i64::from(duration.subsec_nanos()),
-    }
-}
-
 /// First thing inside: become independent of the terminal, and arrange mounts and `/proc`.
 pub fn enter() -> Result<OwnedFd> {
     // SAFETY: the outside has put it there; nobody else owns this number.
@@ -171,7 +157,11 @@ pub fn enter() -> Result<OwnedFd> {
     // Ctrl-C in a terminal reaches the outside, which passes it on.
     let _ = rustix::process::setsid();
     make_private()?;
-    leave_keyring();
+    // Keys of whoever started this are of no concern to what runs here: it gets a session keyring of its
+    // own. (That of the user is another one in each user namespace, keyrings(7).)
+    const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
+    // SAFETY: no name is passed. It fails where the kernel has no keys, and there is nothing to leave.
+    unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0usize) };
     // Its own files are read by whoever may read them anyway.
     if let Ok(machine) = fs::File::open("/proc") {
         machine_proc::keep(machine);
@@ -189,14 +179,6 @@ pub fn enter() -> Result<OwnedFd> {
     )?;
     mount_scratch()?;
     Ok(lifeline)
-}
-
-/// Keys of whoever started this are of no concern to what runs here: it gets a session keyring of its
-/// own. (That of the user is another one in each user namespace, keyrings(7).)
-fn leave_keyring() {
-    const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
-    // SAFETY: no name is passed. It fails where the kernel has no keys, and there is nothing to leave.
-    unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0usize) };
 }
 
 /// Ends this process, and with it everything in its PID namespace, some time after the outside has

@@ -1,7 +1,7 @@
-//! PID 1 of a guest: makes it fit to work in, starts the node agent (or, on an emulated machine, the
-//! host agent with the plan that lies there), reaps what nobody else does, and ends the VM when the
-//! agent has ended. What goes wrong is said on the console, and ends the
-//! VM as well, so that the machine outside never waits for a guest that cannot answer.
+//! PID 1 of a guest: makes it fit to work in, starts the node agent (or, on an emulated machine, the host
+//! agent with the plan that lies there), reaps orphaned processes, and ends the VM when the agent has
+//! ended. An error is printed on the console and ends the VM as well, so that the machine outside never
+//! waits for a guest that cannot answer.
 
 mod port;
 
@@ -28,6 +28,7 @@ use crate::boot_contract::{
 };
 use crate::own_machine::modules::{self, Index};
 use crate::process::shortage::spare_this_process;
+use crate::process::wait_until;
 use crate::{host, node, xen};
 
 const DISK_LIMIT: Duration = Duration::from_secs(30);
@@ -35,6 +36,9 @@ const DISK_LOOK: Duration = Duration::from_millis(1);
 
 /// How the kernel calls the init of an initramfs.
 const PATH: &str = "/init";
+
+/// What is neither a program nor a device.
+const INERT: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 /// Where programs are looked for, when the agent runs some of the machine's own.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -59,17 +63,21 @@ pub fn is_init() -> bool {
 /// Runs the guest, and ends with it.
 pub fn main() -> ! {
     node::hello::begin();
-    say_panics();
-    match run() {
-        Ok(()) => {}
-        Err(error) => eprintln!("{CONSOLE_PREFIX}the guest cannot work: {error:#}"),
+    // The kernel prints nothing of a process that panics, and of PID 1 only that it did.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("{CONSOLE_PREFIX}{panic}");
+        std::process::abort();
+    }));
+    if let Err(error) = run() {
+        eprintln!("{CONSOLE_PREFIX}the guest cannot work: {error:#}");
     }
     end()
 }
 
 fn run() -> Result<()> {
     mount_all()?;
-    set_environment();
+    // SAFETY: there is one thread.
+    unsafe { std::env::set_var("PATH", PROGRAMS) };
     bring_loopback_up().context("setting up the loopback interface")?;
     let command_line = fs::read_to_string("/proc/cmdline")?;
     load_modules(&command_line)?;
@@ -97,7 +105,10 @@ fn run() -> Result<()> {
         }
         (Ok(plan), None) => {
             mount_cgroups();
-            mount_debugging();
+            // Where KVM counts what its guests do. Without it a probe of that says that it is not there.
+            if let Err(error) = mount("debugfs", "/sys/kernel/debug", "debugfs", INERT, None) {
+                eprintln!("{CONSOLE_PREFIX}no debugfs: {error}");
+            }
             let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
             end_after(&command_line)?;
             agent
@@ -112,14 +123,6 @@ fn run() -> Result<()> {
     }
 }
 
-/// The kernel prints nothing of a process that panics, and of PID 1 only that it did.
-fn say_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        eprintln!("{CONSOLE_PREFIX}{panic}");
-        std::process::abort();
-    }));
-}
-
 fn mount_all() -> Result<()> {
     for (kind, place, options) in MOUNTS {
         fs::create_dir_all(place).with_context(|| format!("making {place}"))?;
@@ -129,11 +132,6 @@ fn mount_all() -> Result<()> {
             .with_context(|| format!("mounting {kind} at {place}"))?;
     }
     Ok(())
-}
-
-fn set_environment() {
-    // SAFETY: there is one thread.
-    unsafe { std::env::set_var("PATH", PROGRAMS) };
 }
 
 fn bring_loopback_up() -> io::Result<()> {
@@ -180,11 +178,11 @@ fn mount_files(command_line: &str) -> Result<()> {
 /// Commands may be another user's. Some drivers look for their disks after they have been loaded.
 fn name_disk(command_line: &str) -> Result<()> {
     let Some(device) = word(command_line, DISK_PARAMETER) else { return Ok(()) };
-    let limit = Instant::now() + DISK_LIMIT;
-    while !Path::new(device).exists() {
-        ensure!(Instant::now() < limit, "the kernel finds no disk {device}");
-        thread::sleep(DISK_LOOK);
-    }
+    let is_there = || Path::new(device).exists();
+    ensure!(
+        wait_until(Instant::now() + DISK_LIMIT, DISK_LOOK, is_there),
+        "the kernel finds no disk {device}"
+    );
     // A file of the machine's is another user's, who has let all work on it.
     if word(command_line, FILES_PARAMETER).is_none() {
         fs::set_permissions(device, Permissions::from_mode(0o666))?;
@@ -196,22 +194,13 @@ fn name_disk(command_line: &str) -> Result<()> {
 
 /// Only an emulated machine has a plan. Without cgroups its containers are not accounted for.
 fn mount_cgroups() {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    if let Err(error) = mount("cgroup2", "/sys/fs/cgroup", "cgroup2", flags, None) {
+    if let Err(error) = mount("cgroup2", "/sys/fs/cgroup", "cgroup2", INERT, None) {
         eprintln!("{CONSOLE_PREFIX}no cgroups: {error}");
         return;
     }
     // What a host's init does; without it no container's memory can be limited.
     if let Err(error) = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu") {
         eprintln!("{CONSOLE_PREFIX}no cgroup controllers: {error}");
-    }
-}
-
-/// Where KVM counts what its guests do. Without it a probe of that says that it is not there.
-fn mount_debugging() {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    if let Err(error) = mount("debugfs", "/sys/kernel/debug", "debugfs", flags, None) {
-        eprintln!("{CONSOLE_PREFIX}no debugfs: {error}");
     }
 }
 
@@ -244,7 +233,8 @@ fn seed_random_numbers(command_line: &str) -> Result<()> {
     }
 }
 
-/// Whatever runs then: a plan has limits of its own, but a limit must not depend on whom it limits.
+/// Ends the machine after its limit, whatever then runs. A plan has limits of its own, but this one must
+/// not depend on the process that it limits.
 fn end_after(command_line: &str) -> Result<()> {
     let Some(seconds) = number(command_line, LIMIT_PARAMETER)? else { return Ok(()) };
     thread::spawn(move || {

@@ -4,11 +4,14 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{Bench, Domain as DomainPlan, Node, NumberedOrder, Scheduler, VirtualCpus};
+use hypertare_plan::{
+    Bench, Domain as DomainPlan, Node, NodeReady, NumberedOrder, Scheduler, VirtualCpus,
+};
 
 use super::streams::{Orders, Tail};
-use super::{About, Inbox, News, NodeLink};
+use super::{Inbox, News, NodeLink};
 use crate::probe::Outside;
+use crate::process::wait_until;
 use crate::vmm::spec::Medium;
 use crate::xen;
 use crate::xen::console::Records;
@@ -45,7 +48,7 @@ impl DomainLink {
     ) -> Result<Self> {
         let domain = Domain::create(node, plan, bench, toolstack, disk)?;
         let console = File::from(domain.console()?);
-        let orders = Orders::new(console.try_clone()?);
+        let orders = Orders::new(console.try_clone()?, None);
         let printed = Tail::default();
         let kept = printed.clone();
         report_end(domain.id, inbox.clone());
@@ -57,32 +60,26 @@ impl DomainLink {
 
     /// The reason that its kernel gave for its end.
     fn await_panic(&self, deadline: Instant) -> Option<String> {
-        loop {
+        let panic = || {
             let printed = self.printed.lines();
-            let panic = printed.iter().rev().find_map(|line| line.split_once(PANIC));
-            if panic.is_some() || Instant::now() >= deadline {
-                return panic.map(|(_, why)| why.to_owned());
-            }
-            std::thread::sleep(STEP);
-        }
+            let mut last_first = printed.iter().rev();
+            last_first.find_map(|line| Some(line.split_once(PANIC)?.1.to_owned()))
+        };
+        wait_until(deadline, STEP, || panic().is_some());
+        panic()
     }
 }
 
 /// The console of a guest that has crashed stays open: that it has is seen here.
 fn report_end(domain: u32, inbox: Inbox) {
     std::thread::spawn(move || {
-        let mut ends = match Ends::watch() {
-            Ok(ends) => ends,
-            Err(error) => return inbox.report(News::Gone(format!("{error:#}"))),
-        };
-        loop {
-            if domain::failure(domain).is_some() {
-                return inbox.report(News::Gone("it has ended".to_owned()));
+        let awaited = Ends::watch().and_then(|mut ends| {
+            while domain::failure(domain).is_none() {
+                ends.await_next()?;
             }
-            if let Err(error) = ends.await_next() {
-                return inbox.report(News::Gone(format!("{error:#}")));
-            }
-        }
+            Ok("it has ended".to_owned())
+        });
+        inbox.report(News::Gone(awaited.unwrap_or_else(|error| format!("{error:#}"))));
     });
 }
 
@@ -91,18 +88,18 @@ impl NodeLink for DomainLink {
         self.orders.send(order);
     }
 
-    fn about(&mut self) -> Result<About> {
-        let Some(domain) = &self.domain else { return Ok(About::default()) };
+    fn about(&mut self) -> Result<NodeReady> {
+        let Some(domain) = &self.domain else { return Ok(NodeReady::default()) };
         let placed = placement::of(&domain.name)?;
         placement::require("it", &placed, &self.asked)?;
-        Ok(About {
+        Ok(NodeReady {
             vmm: Some(xen::version()?),
             joined: domain.joined()?,
             scheduler: self.scheduler,
             tsc: Some(domain.tsc()?),
             placed: Some(placed),
             driver: Some(placement::of_driver()?),
-            ..About::default()
+            ..NodeReady::default()
         })
     }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hypertare_plan::{
-    self as plan, Accelerator, Guest, NicModel, NumberedOrder, Pages, VirtualCpus,
+    self as plan, Accelerator, Guest, NicModel, NodeReady, NumberedOrder, Pages, VirtualCpus,
 };
 
 use super::streams::Orders;
-use super::{About, Inbox, NodeLink};
+use super::{Inbox, NodeLink};
 use crate::boot_contract::is_own_machine;
 use crate::datapath::vhost_user::{Ended, Served};
 use crate::net;
@@ -35,6 +35,7 @@ pub struct GuestLink {
     orders: Orders,
     name: String,
     cpus: Vec<u32>,
+    /// What moves the packets of the cards that can choose.
     moved_by: Option<plan::Datapath>,
     held: Held,
     last_words: Vec<String>,
@@ -59,13 +60,13 @@ impl Held {
     /// them at most.
     fn backend(&self) -> Option<VhostUserBackend> {
         let server = self.files.as_ref().and_then(SharedFiles::pid);
-        let server = server.map(|pid| VhostUserBackend {
-            pid,
-            guests: 1,
-            in_cgroup: true,
-            counters: Vec::new(),
+        let server = server.map(|pid| (pid, true, Vec::new()));
+        let mover = self.datapath.as_ref().map(|datapath| {
+            let counters = datapath.cards.iter().map(Served::counters).collect();
+            (datapath.pid(), datapath.is_its_own, counters)
         });
-        self.datapath.as_ref().map(Datapath::backend).or(server)
+        let (pid, in_cgroup, counters) = mover.or(server)?;
+        Some(VhostUserBackend { pid, guests: 1, in_cgroup, counters })
     }
 }
 
@@ -120,27 +121,14 @@ impl Datapath {
         }
         Ok(())
     }
-
-    fn backend(&self) -> VhostUserBackend {
-        VhostUserBackend {
-            pid: self.pid(),
-            guests: 1,
-            in_cgroup: self.is_its_own,
-            counters: self.cards.iter().map(Served::counters).collect(),
-        }
-    }
-}
-
-/// What moves the packets of the cards that can choose.
-fn moved_by(spec: &Spec) -> Option<plan::Datapath> {
-    let can_choose = |port: &Port| model(port.interface) == NicModel::VirtioNet;
-    spec.ports.iter().any(can_choose).then_some(spec.guest.settings.datapath)
 }
 
 impl GuestLink {
     /// Starts a guest's VMM. With it comes what a person should know of how it was done.
     pub fn start(spec: Spec, mut held: Held, inbox: Inbox) -> Result<(Self, Vec<String>)> {
-        let (node, moved_by) = (spec.node, moved_by(&spec));
+        let node = spec.node;
+        let can_choose = |port: &Port| model(port.interface) == NicModel::VirtioNet;
+        let moved_by = spec.ports.iter().any(can_choose).then_some(spec.guest.settings.datapath);
         let vmm = vmm::start(spec)?;
         let warnings = vmm.missing_walls().to_vec();
         if let Some(cgroup) = &held.cgroup {
@@ -156,7 +144,7 @@ impl GuestLink {
             datapath.follow(&*vmm, held.cgroup.as_ref())?;
         }
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
-        let orders = Orders::new(vmm.channel().try_clone()?);
+        let orders = Orders::new(vmm.channel().try_clone()?, None);
         std::thread::spawn(move || inbox.read(File::from(records)));
         let link = GuestLink {
             vmm: Some(vmm),
@@ -212,11 +200,11 @@ impl NodeLink for GuestLink {
         self.orders.send(order);
     }
 
-    fn about(&mut self) -> Result<About> {
-        let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
+    fn about(&mut self) -> Result<NodeReady> {
+        let Some(vmm) = &mut self.vmm else { return Ok(NodeReady::default()) };
         vmm.pin(&self.cpus)?;
         let datapath_cpus = self.bind_datapath()?;
-        let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
+        let Some(vmm) = &mut self.vmm else { return Ok(NodeReady::default()) };
         let state = vmm.describe()?;
         if let Some(groups) = &self.held.groups {
             groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
@@ -224,7 +212,7 @@ impl NodeLink for GuestLink {
                 groups.take_in(datapath.pid())?;
             }
         }
-        Ok(About {
+        Ok(NodeReady {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),
             vmm_argv: state.argv,
@@ -234,7 +222,7 @@ impl NodeLink for GuestLink {
             datapath: self.moved_by,
             datapath_cpus,
             placed: self.placed(&state.cpu_threads)?,
-            ..About::default()
+            ..NodeReady::default()
         })
     }
 

@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hypertare_plan::{NumberedOrder, RunningAgent};
+use hypertare_plan::{NodeReady, NumberedOrder, RunningAgent};
 
-use super::streams::{Orders, Tail};
-use super::{About, Inbox, NodeLink};
+use super::streams::{HEARTBEAT, Orders, Tail};
+use super::{Inbox, NodeLink};
 use crate::probe::Outside;
-use crate::process::cgroup;
-use crate::process::machine_proc;
+use crate::process::{cgroup, machine_proc, wait_until};
 
 /// How often its end is looked for.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -53,11 +52,8 @@ impl JoinedLink {
             opened.with_context(|| format!("opening {}", path.display()))
         };
         let records = open("records", false)?;
-        let orders = open("orders", true)?;
-        let orders = match carrier {
-            Carrier::Container => Orders::new(orders),
-            Carrier::Connection { .. } => Orders::keeping_alive(orders),
-        };
+        let heartbeat = matches!(carrier, Carrier::Connection { .. }).then_some(HEARTBEAT);
+        let orders = Orders::new(open("orders", true)?, heartbeat);
         let messages = Tail::follow(open("messages", false)?);
         std::thread::spawn(move || inbox.read(records));
         let process = machine_proc::path()
@@ -86,8 +82,8 @@ impl NodeLink for JoinedLink {
         self.orders.send(order);
     }
 
-    fn about(&mut self) -> Result<About> {
-        Ok(About { vmm: Some(self.described.clone()), ..About::default() })
+    fn about(&mut self) -> Result<NodeReady> {
+        Ok(NodeReady { vmm: Some(self.described.clone()), ..NodeReady::default() })
     }
 
     fn failure(&mut self) -> Option<String> {
@@ -98,11 +94,8 @@ impl NodeLink for JoinedLink {
             Carrier::Connection { .. } => {
                 // What it says comes just before its end.
                 let _ = self.ended(Instant::now() + LAST_WORDS);
-                let said = self
-                    .messages
-                    .lines()
-                    .pop()
-                    .map_or_else(String::new, |line| format!(": {line}"));
+                let said = self.messages.lines().pop();
+                let said = said.map_or_else(String::new, |line| format!(": {line}"));
                 Some(format!("the connection to it ({}) has ended{said}", self.described))
             }
         }
@@ -117,13 +110,7 @@ impl NodeLink for JoinedLink {
     }
 
     fn ended(&mut self, deadline: Instant) -> bool {
-        while self.is_there() {
-            if Instant::now() > deadline {
-                return false;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        true
+        wait_until(deadline, PAUSE, || !self.is_there())
     }
 
     /// Its processes are out of reach; the controller ends them.

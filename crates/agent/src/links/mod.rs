@@ -13,10 +13,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{
-    Accelerator, Backing, Datapath, LinkKind, NumberedOrder, Paging, Scheduler, TscMode,
-    VirtualCpus,
-};
+use hypertare_plan::{NodeReady, NumberedOrder};
 
 use crate::probe::Outside;
 
@@ -27,16 +24,16 @@ pub trait NodeLink {
     /// Hands an order over. Never blocks; that a node is gone is known by its inbox.
     fn send(&mut self, order: &NumberedOrder);
 
-    /// What is known once the node is set up.
-    fn about(&mut self) -> Result<About>;
+    /// What is known once the node is set up. Its name and its times are filled in by whoever asks.
+    fn about(&mut self) -> Result<NodeReady>;
 
-    /// Whether it still is what was made, as far as that is no matter of the node itself: asked before
-    /// each trial that needs it.
+    /// Checks that the node is still connected as it was made, as far as the node itself does not do so:
+    /// called before each trial that needs it.
     fn check(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// What is known of why the node ended, if more than that it did.
+    /// The reason why the node ended, if it is known.
     fn failure(&mut self) -> Option<String>;
 
     /// The last lines that the node printed apart from its records.
@@ -61,21 +58,4 @@ pub trait NodeLink {
 
     /// Ends it at once.
     fn kill(&mut self);
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
-    pub accelerator: Option<Accelerator>,
-    pub vmm: Option<String>,
-    pub vmm_argv: Vec<String>,
-    pub cgroup: Option<String>,
-    pub paging: Option<Paging>,
-    pub backing: Option<Backing>,
-    pub datapath: Option<Datapath>,
-    pub datapath_cpus: Vec<u32>,
-    pub joined: Option<LinkKind>,
-    pub scheduler: Option<Scheduler>,
-    pub tsc: Option<TscMode>,
-    pub placed: Option<VirtualCpus>,
-    pub driver: Option<VirtualCpus>,
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::NumberedOrder;
+use hypertare_plan::{NodeReady, NumberedOrder};
 
 use super::streams::{Orders, Tail};
-use super::{About, Inbox, NodeLink};
+use super::{Inbox, NodeLink};
 use crate::probe::{Outside, Processes};
 use crate::process::cgroup::Cgroup;
 use crate::process::spawn::Child;
@@ -49,7 +49,7 @@ impl ProcessLink {
         std::thread::spawn(move || inbox.read(records));
         ProcessLink {
             child,
-            orders: Orders::new(pipes.orders),
+            orders: Orders::new(pipes.orders, None),
             messages: Tail::follow(pipes.messages),
             cgroup,
             is_container,
@@ -68,10 +68,10 @@ impl NodeLink for ProcessLink {
         self.orders.send(order);
     }
 
-    fn about(&mut self) -> Result<About> {
+    fn about(&mut self) -> Result<NodeReady> {
         let cgroup = self.cgroup.as_ref().and_then(Cgroup::version);
         let vmm = self.is_driver_domain().then(xen::version).transpose()?;
-        Ok(About { cgroup, vmm, ..About::default() })
+        Ok(NodeReady { cgroup, vmm, ..NodeReady::default() })
     }
 
     fn failure(&mut self) -> Option<String> {

@@ -13,23 +13,15 @@ use hypertare_plan::{Line, MAX_CONSOLE_LINES, NumberedOrder};
 const LONGEST_LINE: u64 = 4096;
 
 /// Three of these in silence end an agent that is elsewhere (`node/given.rs`).
-const HEARTBEAT: Duration = Duration::from_secs(5);
+pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// Orders on their way: written by a thread of their own, so that a node that does not read does not
-/// hold up anybody.
+/// Orders on their way to a node, written by a thread of their own: a node that does not read blocks
+/// nobody.
 pub struct Orders(Sender<Vec<u8>>);
 
 impl Orders {
-    pub fn new(output: impl Write + Send + 'static) -> Self {
-        Self::write_to(output, None)
-    }
-
-    /// The same, to somebody who ends after a while without a word: an empty line is no order.
-    pub fn keeping_alive(output: impl Write + Send + 'static) -> Self {
-        Self::write_to(output, Some(HEARTBEAT))
-    }
-
-    fn write_to(mut output: impl Write + Send + 'static, heartbeat: Option<Duration>) -> Self {
+    /// With a `heartbeat` for an agent that ends after a while without a word: an empty line is no order.
+    pub fn new(mut output: impl Write + Send + 'static, heartbeat: Option<Duration>) -> Self {
         let (sender, lines) = channel::<Vec<u8>>();
         std::thread::spawn(move || {
             loop {

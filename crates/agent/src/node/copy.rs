@@ -199,12 +199,16 @@ pub fn dress(path: &Path, metadata: &Metadata) -> io::Result<()> {
     if !metadata.is_symlink() {
         fs::set_permissions(path, fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
     }
+    Ok(utimensat(CWD, path, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// When it was read and changed last.
+pub fn times(metadata: &Metadata) -> Timestamps {
     let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
-    let times = Timestamps {
+    Timestamps {
         last_access: time(metadata.atime(), metadata.atime_nsec()),
         last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
-    };
-    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
 }
 
 fn identity(metadata: &Metadata) -> (u64, u64) {

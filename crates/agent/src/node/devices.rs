@@ -57,13 +57,22 @@ pub fn show(to: &Path, more: &[PathBuf]) -> Result<()> {
     for (name, target) in LINKS {
         symlink(target, to.join(name))?;
     }
-    show_terminals(&to.join("pts"))?;
+    let terminals = to.join("pts");
+    fs::create_dir(&terminals)?;
+    let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let mut tried =
+        TERMINALS.iter().map(|options| mount("devpts", &terminals, "devpts", quiet, *options));
+    tried.find(Result::is_ok).context("cannot mount pseudo terminals")??;
     let shared = to.join("shm");
     fs::create_dir(&shared)?;
     let inert = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", &shared, "tmpfs", inert, Some(c"mode=1777"))
         .context("cannot mount memory on /dev/shm")?;
-    show_queues(&to.join("mqueue"))
+    // POSIX message queues of this namespace; a kernel may lack them.
+    let queues = to.join("mqueue");
+    fs::create_dir(&queues)?;
+    let _ = mount("mqueue", &queues, "mqueue", INERT, None);
+    Ok(())
 }
 
 fn show_asked(device: &Path, to: &Path) -> Result<()> {
@@ -88,18 +97,4 @@ fn show_asked(device: &Path, to: &Path) -> Result<()> {
 fn show_one(device: &Path, to: &Path) -> Result<()> {
     File::create(to)?;
     mount_bind(device, to).with_context(|| format!("cannot show {}", device.display()))
-}
-
-fn show_terminals(to: &Path) -> Result<()> {
-    fs::create_dir(to)?;
-    let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
-    let mut tried = TERMINALS.iter().map(|options| mount("devpts", to, "devpts", quiet, *options));
-    tried.find(Result::is_ok).context("cannot mount pseudo terminals")?.map_err(Into::into)
-}
-
-/// POSIX message queues of this namespace; a kernel may lack them.
-fn show_queues(to: &Path) -> Result<()> {
-    fs::create_dir(to)?;
-    let _ = mount("mqueue", to, "mqueue", INERT, None);
-    Ok(())
 }

@@ -47,7 +47,7 @@ pub struct View {
     pristine: PathBuf,
     work: PathBuf,
     temporary: PathBuf,
-    /// In which the view is the root; none where it is the root already.
+    /// The mount namespace in which the view is the root; `None` where it is the root already.
     namespace: Option<OwnedFd>,
     as_container: bool,
     users: Mutex<usize>,
@@ -58,8 +58,8 @@ pub struct View {
 }
 
 impl View {
-    /// Builds it below `place`, an empty directory, from the files below `lower`. Returns what could
-    /// not be done as it should be.
+    /// Builds the view below `place`, an empty directory, from the files below `lower`. Returns warnings of
+    /// what could not be shown as it should be.
     pub fn build(
         files: &Files,
         place: &Path,
@@ -87,7 +87,9 @@ impl View {
         })?;
         let shown = files.root.as_deref().unwrap_or(lower);
         let mut builder = Builder::new(place, shown, &files.devices, as_container)?;
-        builder.left_out(&left_out);
+        builder.absent.extend(
+            left_out.iter().map(|path| format!("{} (a socket, pipe or device)", path.display())),
+        );
         builder.show_root(&root)?;
         let target = root.join(relative(&workdir));
         fs::create_dir_all(&target)
@@ -105,8 +107,8 @@ impl View {
         Ok((view, builder.warnings()))
     }
 
-    /// The view in a container of an engine, which has laid out all of it: the work directory and the
-    /// one for temporary files are empty and in memory, `pristine` is what belongs into the first.
+    /// The view in a container of an engine, which has laid out all of it: the work directory and the one
+    /// for temporary files are empty and in memory; `pristine` holds the files of the work directory.
     pub fn in_engine(files: &Files, place: &Path, pristine: &Path) -> Self {
         Self::without_namespace(place, pristine, files.workdir.clone())
     }
@@ -137,7 +139,7 @@ impl View {
         }
     }
 
-    /// Has a task find its files where they are here.
+    /// Changes a task's paths and environment to those of this view.
     pub fn take_in(&self, workload: &mut Workload) -> Result<()> {
         if let Some(home) = &self.home {
             return home.take_in(workload);
@@ -148,7 +150,7 @@ impl View {
         Ok(())
     }
 
-    /// What commands work in; none where whoever made the node confines them.
+    /// The confinement of commands; `None` where the maker of the node confines them.
     pub fn confinement(&self) -> Option<Confinement<'_>> {
         let namespace = self.namespace.as_ref()?.as_fd();
         Some(Confinement { namespace, as_container: self.as_container })
@@ -168,19 +170,19 @@ impl View {
         Ok(Visit(self))
     }
 
-    /// Looks on at what a task opens; none where the files are the machine's own, which the kernel
-    /// has at hand once they were used.
+    /// Watches which files a task opens; `None` where the files are the machine's own, which the kernel
+    /// caches once they were used.
     pub fn watch(&self) -> Result<Option<Watch>> {
         self.keep.as_ref().map(|keep| Watch::begin(lock(keep).overlays())).transpose()
     }
 
-    /// Looks on at the memory that a task has.
+    /// Watches whether a task runs out of memory.
     pub fn shortage(&self) -> Shortage {
         Shortage::watch(&self.place, self.keep.is_some())
     }
 
-    /// Has what was opened at hand from now on, and the links that lead there from the directories
-    /// of `path`. Returns what was left out.
+    /// Keeps opened files in memory from now on, with the links that lead to them from the directories of
+    /// `path`. Returns a sentence about what was left out.
     pub fn keep(&self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
         self.keep.as_ref().map_or(Ok(None), |keep| lock(keep).keep(opened, path))
     }
@@ -280,33 +282,17 @@ impl Builder {
             .with_context(|| format!("cannot read {}", self.lower.display()))?;
         for entry in entries {
             let name = entry?.file_name();
-            let (from, to) = (self.lower.join(&name), root.join(&name));
-            match name.to_str() {
-                Some("proc") => kernel_files::show_proc(&to, self.as_container)?,
-                Some("sys") => kernel_files::show_sys(&to, self.as_container)?,
-                Some("dev") => devices::show(&to, &self.devices)?,
-                _ => self.show(&from, &to),
+            if !is_virtual(&name) {
+                self.show(&self.lower.join(&name), &root.join(&name));
             }
         }
-        self.show_what_an_image_lacks(root)
+        // An image need not have the directories that its engine mounts these on.
+        kernel_files::show_proc(&root.join("proc"), self.as_container)?;
+        kernel_files::show_sys(&root.join("sys"), self.as_container)?;
+        devices::show(&root.join("dev"), &self.devices)
     }
 
-    /// An image need not have the directories that its engine mounts these on.
-    fn show_what_an_image_lacks(&self, root: &Path) -> Result<()> {
-        let (proc, sys, dev) = (root.join("proc"), root.join("sys"), root.join("dev"));
-        if !proc.exists() {
-            kernel_files::show_proc(&proc, self.as_container)?;
-        }
-        if !sys.exists() {
-            kernel_files::show_sys(&sys, self.as_container)?;
-        }
-        if !dev.exists() {
-            devices::show(&dev, &self.devices)?;
-        }
-        Ok(())
-    }
-
-    /// Shows one entry as well as it goes; what does not go is a warning.
+    /// Shows one entry; a failure becomes a warning.
     fn show(&mut self, from: &Path, to: &Path) {
         if let Err(error) = self.try_show(from, to) {
             self.absent.push(format!("{} ({error:#})", from.display()));
@@ -320,15 +306,19 @@ impl Builder {
         } else if metadata.is_dir() {
             fs::create_dir(to)?;
             self.show_directory(from, to, &metadata)?;
-            return Ok(());
+        } else if metadata.is_file() && metadata.len() <= COPIED {
+            fs::copy(from, to)?;
+            copy::dress(to, &metadata)?;
         } else if metadata.is_file() {
-            show_file(from, to, &metadata)?;
+            fs::File::create(to)?;
+            bind_read_only(from, to)?;
         }
         Ok(())
     }
 
     fn show_directory(&mut self, from: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
-        if !self.has_mounts_below(from) {
+        let is_below = |point: &PathBuf| point != from && point.starts_with(from);
+        if !self.mount_points.iter().any(is_below) {
             if let Err(error) = self.overlay(from, to, metadata) {
                 // A directory that cannot be written to in memory must not be written to at all.
                 bind_read_only(from, to)?;
@@ -341,10 +331,6 @@ impl Builder {
             self.show(&from.join(&name), &to.join(&name));
         }
         Ok(copy::dress(to, metadata)?)
-    }
-
-    fn has_mounts_below(&self, directory: &Path) -> bool {
-        self.mount_points.iter().any(|point| point != directory && point.starts_with(directory))
     }
 
     fn overlay(&mut self, lower: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
@@ -364,7 +350,8 @@ impl Builder {
         options.extend(escaped(&scratch));
         // Where the namespace may not write `trusted` attributes, `user` ones keep what is deleted;
         // where it may, they are better: before Linux 6.6, tmpfs has no `user` attributes.
-        if !in_first_user_namespace() {
+        let own = fs::metadata("/proc/self/ns/user");
+        if !own.is_ok_and(|found| found.ino() == FIRST_USER_NAMESPACE) {
             options.extend(b",userxattr");
         }
         let options = CString::new(options)?;
@@ -374,54 +361,34 @@ impl Builder {
         Ok(())
     }
 
-    fn left_out(&mut self, paths: &[PathBuf]) {
-        self.absent.extend(
-            paths.iter().map(|path| format!("{} (a socket, pipe or device)", path.display())),
-        );
-    }
-
     fn warnings(&self) -> Vec<String> {
-        let unfiltered = self.as_container && !system_calls::can_be_filtered();
-        let unfiltered = unfiltered.then(|| NO_FILTER.to_owned());
-        self.files_unlike().chain(self.shown_devices()).chain(unfiltered).collect()
-    }
-
-    /// What commands do to them is not forgotten.
-    fn shown_devices(&self) -> Option<String> {
-        let names: Vec<_> = self.devices.iter().map(|one| one.display().to_string()).collect();
-        let shown = (!names.is_empty()).then(|| names.join(", "));
-        shown.map(|names| format!("commands see {names}, as asked: what they do to it stays"))
-    }
-
-    fn files_unlike(&self) -> impl Iterator<Item = String> {
-        let kinds = [
+        let mut warnings = Vec::new();
+        for (what, paths) in [
             ("shown read-only, because they cannot be overlaid", &self.not_overlaid),
             ("not shown", &self.absent),
-        ];
-        let filled = kinds.into_iter().filter(|(_, paths)| !paths.is_empty());
-        filled.map(|(what, paths)| {
+        ] {
+            if paths.is_empty() {
+                continue;
+            }
             let named = paths.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
             let more = paths.len().saturating_sub(3);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("in the view of the files, {what}: {named}{more}")
-        })
+            warnings.push(format!("in the view of the files, {what}: {named}{more}"));
+        }
+        // What commands do to devices is not forgotten.
+        if !self.devices.is_empty() {
+            let names: Vec<_> = self.devices.iter().map(|one| one.display().to_string()).collect();
+            let names = names.join(", ");
+            warnings.push(format!("commands see {names}, as asked: what they do to it stays"));
+        }
+        if self.as_container && !system_calls::can_be_filtered() {
+            warnings.push(NO_FILTER.to_owned());
+        }
+        warnings
     }
 }
 
-fn show_file(from: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
-    if metadata.len() <= COPIED {
-        fs::copy(from, to)?;
-        return Ok(copy::dress(to, metadata)?);
-    }
-    fs::File::create(to)?;
-    bind_read_only(from, to)
-}
-
-fn in_first_user_namespace() -> bool {
-    fs::metadata("/proc/self/ns/user").is_ok_and(|found| found.ino() == FIRST_USER_NAMESPACE)
-}
-
-/// As the overlay's options want it: `\`, `:` and `,` with a `\` before them.
+/// Escapes a path for the overlay's options: `\`, `:` and `,` get a `\` before them.
 fn escaped(path: &Path) -> Vec<u8> {
     let mut escaped = Vec::new();
     for &byte in path.as_os_str().as_bytes() {

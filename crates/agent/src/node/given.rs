@@ -20,9 +20,10 @@ pub const PRISTINE: &str = "pristine";
 pub const WORK: &str = "work";
 pub const TEMPORARY: &str = "tmp";
 
-/// The controller says something every five seconds. A cut network says nothing, not even that it is cut.
+/// The controller sends a line every five seconds. A cut network reports no error, it is only silent.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Before its first word it may be busy with other machines: files are brought to one after the other.
+/// Before its first line the controller may be busy with other machines: it copies files to one after the
+/// other.
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -35,7 +36,8 @@ impl Heard {
         self.0.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Whether nobody is there any more, of a process that began then.
+    /// Whether the controller has been silent for too long; before its first line, since this process
+    /// began.
     fn is_over(&self, begun_ns: u64, now_ns: u64) -> bool {
         let (since_ns, most) = match self.0.load(Ordering::Relaxed) {
             0 => (begun_ns, PATIENCE),
@@ -44,7 +46,7 @@ impl Heard {
         Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
     }
 
-    /// Does what is to be done once nothing was heard for so long: tasks end with this process, as their
+    /// Calls `end` once the controller has been silent for too long: tasks end with this process, as their
     /// orders do.
     pub fn or_else(&self, end: impl FnOnce() + Send + 'static) {
         let (heard, begun_ns) = (self.clone(), now_ns());
@@ -80,7 +82,7 @@ pub fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Where a command works here, and what stands for the directory that it works in elsewhere.
+/// Where commands work on this machine, in place of the directory that they work in elsewhere.
 pub struct Home {
     place: PathBuf,
     workdir: PathBuf,

@@ -52,7 +52,12 @@ fn set_up_one(
         links.add_address(name, address)?;
     }
     links.set_up(name)?;
-    set_offloads(interface)?;
+    let ethtool = Ethtool::open(name)?;
+    for (offload, &on) in &interface.offloads {
+        if ethtool.offload(offload)? != on {
+            ethtool.set_offload(offload, on)?;
+        }
+    }
     // Hardware negotiates for seconds after it was set up, and after each change of some settings.
     if interface.nic.is_some()
         && let Err(error) = links.wait_for_carrier(name, APPEAR_LIMIT)
@@ -89,14 +94,4 @@ fn find(links: &Links, interface: &Interface) -> Result<Link> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-fn set_offloads(interface: &Interface) -> Result<()> {
-    let ethtool = Ethtool::open(&interface.name)?;
-    for (offload, &on) in &interface.offloads {
-        if ethtool.offload(offload)? != on {
-            ethtool.set_offload(offload, on)?;
-        }
-    }
-    Ok(())
 }

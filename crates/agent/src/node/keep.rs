@@ -1,26 +1,26 @@
 //! Keeps in memory what tasks use of files that come from elsewhere, so that the next task that uses
 //! them has them at hand, as it has natively: the way to the files is not what is weighed.
 //!
-//! A share is slow in four ways, however much of its contents the kernel keeps: it is asked at each
+//! A share is slow in four ways, however much of its contents the kernel caches: the host is asked at each
 //! opening of a file, each reading of a link, each look at the capabilities of a program, and each
-//! listing of a directory. What is in an overlay's upper directory is asked of nobody. So
+//! listing of a directory. Files in an overlay's upper directory need no such request. So
 //! - a file is copied there, by the overlay itself (a copy-up);
-//! - likewise a link that leads to what was opened. Nothing reports which links were followed, so all
-//!   of them are looked at that are on the way or in PATH;
+//! - likewise a link that leads to an opened file. The kernel does not report which links were followed, so
+//!   all links on the way and in PATH are examined;
 //! - a directory is copied up, without what is in it, and held open: the overlay keeps the merged
 //!   list of a directory for as long as somebody has it open who has read it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
+use std::os::unix::fs::{OpenOptionsExt, lchown};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rustix::fs::{RawDir, Timespec, Timestamps, futimens};
+use rustix::fs::{RawDir, futimens};
 use rustix::mount::{MountFlags, mount_remount};
 
+use super::copy;
 use crate::process::shortage::mb;
 
 /// Links that are followed one after another, as in the kernel.
@@ -73,8 +73,11 @@ impl Keep {
     /// Keeps what was opened, and the links that lead there from `path`, directories as in PATH.
     /// Returns what was left out.
     pub fn keep(&mut self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
-        let opened: BTreeSet<PathBuf> =
-            opened.iter().map(|path| self.seen_from_outside(path)).collect();
+        // Who works in the view has it as the root.
+        let from_outside = |path: &PathBuf| {
+            if path.starts_with(&self.root) { path.clone() } else { below(&self.root, path) }
+        };
+        let opened: BTreeSet<PathBuf> = opened.iter().map(from_outside).collect();
         let (directories, mut files): (Vec<_>, Vec<_>) = opened
             .iter()
             .filter(|path| self.overlay_of(path).is_some())
@@ -95,7 +98,9 @@ impl Keep {
                 continue;
             }
             self.make_room(size)?;
-            copy_up_file(path).with_context(|| format!("cannot keep {}", path.display()))?;
+            // Opening it for writing is what makes the overlay copy it.
+            let opened = File::options().write(true).open(path);
+            opened.with_context(|| format!("cannot keep {}", path.display()))?;
         }
         for link in self.links(&opened, path) {
             self.make_room(PAGE)?;
@@ -106,11 +111,6 @@ impl Keep {
             self.hold(path).with_context(|| format!("cannot keep {}", path.display()))?;
         }
         Ok(self.reported(&left_out))
-    }
-
-    /// Who works in the view has it as the root.
-    fn seen_from_outside(&self, path: &Path) -> PathBuf {
-        if path.starts_with(&self.root) { path.to_owned() } else { below(&self.root, path) }
     }
 
     fn make_room(&mut self, size: u64) -> Result<()> {
@@ -190,13 +190,8 @@ impl Keep {
         if !self.is_kept(directory) {
             let metadata = opened.metadata()?;
             self.make_room(PAGE)?;
-            let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
-            let times = Timestamps {
-                last_access: time(metadata.atime(), metadata.atime_nsec()),
-                last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
-            };
             // The times that it has: a copy-up, and no change.
-            futimens(&opened, &times)?;
+            futimens(&opened, &copy::times(&metadata))?;
         }
         // Opened again, for it was opened as the share's, and read, for that makes the list.
         let opened = File::open(directory)?;
@@ -226,11 +221,6 @@ impl Keep {
     }
 }
 
-/// Opening it for writing is what makes the overlay copy it.
-fn copy_up_file(path: &Path) -> io::Result<()> {
-    File::options().write(true).open(path).map(drop)
-}
-
 fn links_in(directory: &Path) -> Vec<PathBuf> {
     // Some directory of PATH need not be there.
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -240,7 +230,7 @@ fn links_in(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Several at once, for it is the way there and back that takes the time.
+/// Reads several links at once, because most of the time is that of the round trips.
 fn read_links(root: &Path, links: &[PathBuf]) -> Vec<(PathBuf, Option<PathBuf>)> {
     let share = links.len().div_ceil(READERS).max(1);
     let read = |links: &[PathBuf]| -> Vec<_> {
@@ -262,8 +252,8 @@ fn target_of(root: &Path, link: &Path) -> Option<PathBuf> {
     })
 }
 
-/// This link and those that it leads to, if they lead to something of such a name. That the name is
-/// somewhere else is possible and does no harm: then a link more is kept.
+/// This link and those that it leads to, if they end at a file of one of these names. The file may be
+/// another one of the same name: then one link too many is kept, which does no harm.
 fn leading(
     link: &Path,
     names: &HashSet<&OsStr>,

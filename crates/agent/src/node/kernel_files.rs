@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use super::mounts::{bind_all_read_only, bind_read_only, make_read_only, mask, mount_new};
 
-/// What runtimes of containers show to none: Docker's and Podman's list, moby's `oci/defaults.go`.
+/// Files of /proc that container runtimes hide: the list of Docker and Podman, moby's `oci/defaults.go`.
 const MASKED_IN_CONTAINERS: [&str; 9] = [
     "acpi",
     "asound",
@@ -64,9 +64,9 @@ pub fn show_sys(to: &Path, as_container: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whoever makes a user namespace may mount the part of the cgroups that is seen from a cgroup
-/// namespace made with it, and its files are of the user of the machine who started all this: there
-/// groups could be made that stay. The limit holds for this user namespace and all below it.
+/// A process that makes a user namespace may mount the cgroups that its new cgroup namespace shows. Their
+/// files belong to the user who started this run, so the process could make groups that stay. The limit of
+/// zero holds for this user namespace and all below it.
 pub fn forbid_cgroup_namespaces() -> Result<()> {
     match fs::write("/proc/sys/user/max_cgroup_namespaces", "0") {
         // The kernel has none.

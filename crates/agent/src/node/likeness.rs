@@ -1,5 +1,4 @@
-//! What a program of a guest finds as it is on the machine, though it has a kernel of its own: the host's
-//! name, and the limits of a process.
+//! Gives a guest, which has a kernel of its own, the machine's host name and limits of processes.
 
 use anyhow::{Context, Result};
 use hypertare_plan::{Files, LimitedResource, ResourceLimit};

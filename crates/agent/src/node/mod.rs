@@ -1,8 +1,8 @@
 //! The agent of one node: takes orders, emits records. It is a process of the bench on a host or in
 //! a container, or what a guest's init starts.
 //!
-//! One loop takes orders and ends of tasks; whatever may take long is done by a task's own thread
-//! and process, so that there is always somebody to answer an order to kill.
+//! One loop takes orders and ends of tasks. Long work is done by a task's own thread and process, so that
+//! an order to kill is always answered.
 
 pub mod hello;
 
@@ -416,7 +416,7 @@ impl Node {
         }
     }
 
-    /// Kills what runs, and puts back what was set, though nobody may be there to hear of it.
+    /// Kills what runs, and puts knobs back, although the host agent may not be there to hear of it.
     fn leave(&mut self) {
         for running in self.running.values() {
             running.kill("the node ends");
@@ -427,7 +427,8 @@ impl Node {
     }
 }
 
-/// Of a machine that was given `heard` notes that somebody is there: an empty line says no more than that.
+/// `heard`, of a machine that was given, notes each line of the controller: an empty one is only a sign of
+/// life.
 fn read_orders(input: OwnedFd, heard: Option<&Heard>, events: &Sender<Event>) {
     let mut lines = Lines::new(File::from(input));
     loop {

@@ -28,8 +28,8 @@ pub fn bind_read_only(from: &Path, to: &Path) -> Result<()> {
 /// The same with what is mounted below it, none of which can be written to either.
 pub fn bind_all_read_only(from: &Path, to: &Path) -> Result<()> {
     mount_bind_recursive(from, to)?;
-    let below = mounts_at_or_below(to)?;
-    below.iter().try_for_each(|path| make_read_only(path))
+    let points = mount_points()?;
+    points.iter().filter(|point| point.starts_with(to)).try_for_each(|point| make_read_only(point))
 }
 
 /// A mount that came from a more privileged namespace keeps the flags that it has: they must be
@@ -67,12 +67,6 @@ pub fn mask(path: &Path) -> Result<()> {
 pub fn mount_points() -> Result<Vec<PathBuf>> {
     let text = fs::read("/proc/thread-self/mountinfo").context("cannot read what is mounted")?;
     Ok(parse(&text))
-}
-
-fn mounts_at_or_below(path: &Path) -> Result<Vec<PathBuf>> {
-    let mut points = mount_points()?;
-    points.retain(|point| point.starts_with(path));
-    Ok(points)
 }
 
 /// Fifth field of each line of mountinfo, with `\040` and the like decoded.

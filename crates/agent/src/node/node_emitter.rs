@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use hypertare_plan::{KnobOutcome, Level, Record, TaskResult};
+use hypertare_plan::{KnobOutcome, Level, Record};
 
 use crate::emit::Emitter;
 use crate::workload::clock::{now_ns, to_seconds};
@@ -40,10 +40,6 @@ impl NodeEmitter {
 
     pub fn warn(&self, text: String) {
         self.emit(&Record::Log { node: self.node.clone(), level: Level::Warning, text });
-    }
-
-    pub fn result(&self, result: TaskResult) {
-        self.emit(&Record::Result(result));
     }
 
     /// Reports what became of a knob; an error if it is not as it should be.

@@ -19,7 +19,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// Events that are taken at once.
 const BATCH: usize = 256;
 
-/// Somebody looks on until it is asked what was opened.
+/// A thread that notes opened files until it is asked for them.
 pub struct Watch {
     thread: JoinHandle<Result<BTreeSet<PathBuf>>>,
     /// Its end ends the thread.
@@ -123,10 +123,10 @@ impl Group {
         Ok(Some(files.map(|event| unsafe { OwnedFd::from_raw_fd(event.fd) }).collect()))
     }
 
-    /// Where it is, unless it has been removed; the kernel need not report it again.
+    /// The path of a file, unless it has been removed. The kernel is asked not to report the file again.
     fn note(&self, file: &OwnedFd) -> Option<PathBuf> {
         let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // Should it not be possible, it is reported again: no harm but some time.
+        // If this fails the file is reported again, which only takes some time.
         let _ = self.mark(
             libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORED_MASK | libc::FAN_MARK_IGNORED_SURV_MODIFY,
             &itself,

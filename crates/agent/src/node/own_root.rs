@@ -1,6 +1,6 @@
-//! A mount namespace with a directory as its root and nothing else in it. A changed root (chroot)
-//! can be left by who may change it again, and what it hides is still mounted; from here there is no
-//! way back, for there is nothing to go back to.
+//! A mount namespace with a directory as its root and nothing else in it. A process that may call chroot
+//! again can leave a changed root, because the hidden files are still mounted. It cannot leave this
+//! namespace, because nothing else is mounted in it.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
-//! The process of the next task, started while nobody waits for it: between two trials the controller
-//! thinks, and to start a process and have it read its command line takes longer than most of what a short
-//! task's trial costs beside its work.
+//! The process of the next task, started between two trials, while the controller computes. To start a
+//! process and have it read its command line takes most of the time that a short trial needs beside its
+//! work.
 
 use std::time::Duration;
 

@@ -103,9 +103,9 @@ impl Running {
         }
     }
 
-    /// Runs it from the beginning to the end; its result is reported in any case, and its order is
-    /// answered. The result is reported last, when the process is gone and what it worked in may be laid
-    /// afresh: whoever has the result may start the next task at once.
+    /// Runs the task from beginning to end; its result is reported in any case, and its order is answered.
+    /// The result is reported last, when the process is gone and the work directory may be laid afresh,
+    /// because the next task may start as soon as the result is known.
     pub fn run(self: &Arc<Self>) {
         let shortage = self.view().ok().flatten().map(|view| view.shortage());
         let shortage = shortage.or_else(|| is_own_machine().then(Shortage::of_machine));
@@ -128,7 +128,7 @@ impl Running {
         if let Some(unused) = self.state().spare.take() {
             unused.discard();
         }
-        self.node_emitter.result(result);
+        self.node_emitter.emit(&Record::Result(result));
         self.answer(Err(anyhow!("it ended before it was ready")));
         self.answer_go(Err(anyhow!("it ended before its work was done")));
     }
@@ -168,7 +168,7 @@ impl Running {
         }
     }
 
-    /// In a warm-up: what it opens is to be at hand for the tasks that count.
+    /// Watches a warm-up: the files that it opens are to be in memory for the tasks that count.
     fn watch(&self, view: Option<&View>) -> Option<Watch> {
         let Workload::Command(Command { warmup: true, .. }) = &self.assignment.task.workload else {
             return None;
@@ -204,7 +204,7 @@ impl Running {
         {
             env.insert(DISK_VARIABLE.to_owned(), disk);
         }
-        // With the lock held: whoever kills or stops comes either before, and is seen here, or
+        // With the lock held: an order to kill or to stop either came before, and is seen here, or comes
         // after, and finds the process.
         let mut state = self.state();
         if let Some(reason) = &state.killed {

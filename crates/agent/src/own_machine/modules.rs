@@ -29,6 +29,9 @@ impl Index {
             let mut words = line.split_ascii_whitespace();
             let Some(name) = words.next() else { continue };
             let files: Vec<String> = words.map(str::to_owned).collect();
+            let is_below = |file: &String| {
+                Path::new(file).components().all(|part| matches!(part, Component::Normal(_)))
+            };
             if let Some(file) = files.iter().find(|file| !is_below(file)) {
                 bail!("line {}: {file:?} is not a file below the directory", number + 1);
             }
@@ -40,13 +43,10 @@ impl Index {
     }
 
     fn files(&self, name: &str) -> Result<&[String]> {
-        match self.0.get(&canonical(name)) {
-            Some(files) => Ok(files),
-            None => {
-                let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-                bail!("the image has no module {name}; it has {}", known.join(", "))
-            }
-        }
+        self.0.get(&canonical(name)).map(Vec::as_slice).with_context(|| {
+            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            format!("the image has no module {name}; it has {}", known.join(", "))
+        })
     }
 
     /// Loads a module and what it depends on. One that is loaded already is left alone.
@@ -106,10 +106,6 @@ fn load_file(path: &Path, parameters: &str) -> Result<()> {
 
 fn canonical(name: &str) -> String {
     name.replace('-', "_")
-}
-
-fn is_below(file: &str) -> bool {
-    Path::new(file).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Disks of an experiment's own machine: the kernel's null_blk with its blocks in memory, a block device whose
-//! own work is as little as can be. What is weighed on it is the path to a disk.
+//! Disks of an emulated machine: the kernel's null_blk with its blocks in memory, a block device that does
+//! as little work as possible. So the cost of the path to a disk is measured.
 //!
 //! Source: the kernel's Documentation/block/null_blk.rst.
 
@@ -45,8 +45,13 @@ impl NullBlk {
     }
 
     fn made(bytes: u64, cache: WriteCache, latency_ns: u64) -> Result<Self> {
-        if !Path::new(CONFIGURED).join("nullb").exists() {
-            load()?;
+        let configfs = Path::new(CONFIGURED).join("nullb");
+        if !configfs.exists() {
+            // None of its own: each is made with the size that is asked for.
+            modules::load("null_blk", "null_blk.nr_devices=0")?;
+        }
+        if !configfs.exists() {
+            mount("configfs", CONFIGURED, "configfs", MountFlags::NOSUID, None)?;
         }
         // Kernels from 6.1 on name the device so; the ones before number it, in order.
         let name = format!("nullb{}", MADE.fetch_add(1, Ordering::Relaxed));
@@ -109,13 +114,4 @@ impl NullBlk {
 
 fn at(path: &Path) -> String {
     path.display().to_string()
-}
-
-fn load() -> Result<()> {
-    // None of its own: each is made with the size that is asked for.
-    modules::load("null_blk", "null_blk.nr_devices=0")?;
-    if !Path::new(CONFIGURED).join("nullb").exists() {
-        mount("configfs", CONFIGURED, "configfs", MountFlags::NOSUID, None)?;
-    }
-    Ok(())
 }

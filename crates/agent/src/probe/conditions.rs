@@ -1,17 +1,17 @@
 //! Under which conditions a phase ran on a machine that is not ours alone: CPU time that others had, time
 //! in which somebody waited (PSI, Documentation/accounting/psi.rst), clock speeds.
 //!
-//! What others had is what is left: the CPU time of the whole machine outside of interrupts and softirqs,
-//! which are nobody's, less that of this run's processes: all of this PID namespace, and who started it.
-//! A process's clock may hold interrupts that hit it, so that it is the least that others had. It is in
-//! ticks, as /proc/stat is: of a phase of some milliseconds it says little, of many such phases enough.
+//! The CPU time of others is the rest: that of the whole machine outside of interrupts and softirqs, which
+//! belong to nobody, less that of this run's processes (all of this PID namespace, and those that started
+//! it). A process's clock may include interrupts that hit it, so the value is a lower bound. It is in
+//! ticks, as /proc/stat is: one phase of some milliseconds shows little, many such phases show enough.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeContext, ProbeKind, outside, stat, text};
+use super::{ProbeContext, ProbeKind, Source, outside, stat, text};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -22,21 +22,11 @@ const VALUES: &[Definition] = &[
     ("frequency_hz", "Hz", "clock of the CPUs at the end, their mean, of four at most"),
 ];
 
-/// A kernel may measure a clock that it was not asked for lately, and that takes it a moment.
+/// A kernel may have to measure a clock that was not read lately, which takes a moment.
 const MOST_CLOCKS: usize = 4;
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        sample(probe_context).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind { values: VALUES, source: Source::Numbers(sample) };
 
 pub fn sample(probe_context: &ProbeContext) -> Result<Sample> {
     let mut sample = Sample::default();
@@ -87,20 +77,15 @@ fn pressure(sample: &mut Sample, proc: &Path, of: &str) {
 }
 
 fn frequency(sample: &mut Sample, sys: &Path) {
-    let clocks = clocks(&sys.join("devices/system/cpu"));
+    let clock = |n| sys.join(format!("devices/system/cpu/cpu{n}/cpufreq/scaling_cur_freq"));
     let khz: Vec<u64> =
-        clocks.iter().filter_map(|path| text::read(path).ok()?.trim().parse().ok()).collect();
+        (0..MOST_CLOCKS).filter_map(|n| text::read(clock(n)).ok()?.trim().parse().ok()).collect();
     if khz.is_empty() {
         sample.lacks("frequency_hz", "this machine does not show its CPUs' clocks");
         return;
     }
     let mean = khz.iter().sum::<u64>() / khz.len() as u64;
     sample.count("frequency_hz", mean, Kind::Gauge, 1000.0);
-}
-
-fn clocks(cpus: &Path) -> Vec<PathBuf> {
-    let paths = (0..MOST_CLOCKS).map(|n| cpus.join(format!("cpu{n}/cpufreq/scaling_cur_freq")));
-    paths.filter(|path| path.exists()).collect()
 }
 
 #[cfg(test)]

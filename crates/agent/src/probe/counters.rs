@@ -29,7 +29,7 @@ pub enum Kind {
 /// One number of a reading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What makes it the same thing in another reading. Unique in its sample.
+    /// Identifies the number in another reading. Unique in its sample.
     pub key: String,
     /// The values that its difference adds to: its own, and a total over CPUs, for example.
     pub names: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     pub entries: Vec<Entry>,
-    /// If given and not equal in two readings, they are not about the same thing.
+    /// Two readings with different ones are not about the same thing.
     pub identity: Option<String>,
     /// Values that this machine cannot give, by name, and why.
     pub absent: BTreeMap<String, String>,

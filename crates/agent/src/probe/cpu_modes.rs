@@ -5,9 +5,9 @@
 //! keeps step with work that repeats: the kernel's tick of 4 ms found a guest at a fifth or at three fifths of
 //! the time in three boots of the same work.
 //!
-//! A virtual CPU is a thread that was ever found in a guest, and what else belongs to its process is its VMM.
-//! What a clock finds while interrupts are off, it finds where they are let in again. So what KVM does with
-//! interrupts off to enter and to leave a guest counts as the guest's.
+//! A virtual CPU is a thread that was found in a guest at least once; the other threads of its process are
+//! its VMM's. A sample that falls due while interrupts are off is taken where they are switched on again.
+//! So KVM's work with interrupts off, to enter and to leave a guest, counts as the guest's.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::perf_event::{self, Attributes};
-use super::{Counted, ProbeContext, ProbeKind};
+use super::{Counted, ProbeContext, ProbeKind, Source};
 use crate::net::frames::memory::Shared;
 use crate::process::cpu_list::parse_list;
 use crate::values::Definition;
@@ -33,17 +33,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 /// Of the clocks of a CPU: some 690 samples a second together.
 const PERIODS_NS: [u64; 5] = [5_003_021, 6_180_353, 7_639_333, 9_442_721, 11_671_711];
@@ -88,16 +81,11 @@ impl Watch {
         let online = fs::read_to_string(probe_context.sys.join("devices/system/cpu/online"))
             .context("reading which CPUs are online")?;
         let cpus = parse_list(&online)?.into_iter().map(|cpu| Clocks::start(cpu as usize));
-        match cpus.collect::<io::Result<Vec<_>>>() {
-            Ok(cpus) => Ok(Watch { cpus }),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
-                Some(libc::EACCES | libc::EPERM) => {
-                    bail!("{}", perf_event::refusal(probe_context, &error))
-                }
-                _ => Err(error).context("taking samples of what the CPUs do"),
-            },
+        let cpus = cpus.collect::<io::Result<_>>();
+        if let Err(error) = &cpus {
+            perf_event::check_refusal(probe_context, error)?;
         }
+        Ok(Watch { cpus: cpus.context("taking samples of what the CPUs do")? })
     }
 }
 
@@ -111,7 +99,7 @@ impl Clocks {
                 flags: EXCLUDE_IDLE,
                 ..Attributes::default()
             };
-            perf_event::open(&attributes, cpu)
+            perf_event::open(attributes, cpu)
         });
         let clocks = clocks.into_iter().collect::<io::Result<Vec<_>>>()?;
         let (first, rest) = clocks.split_first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -120,10 +108,6 @@ impl Clocks {
             asked(clock, SET_OUTPUT, first.as_raw_fd())?;
         }
         Ok(Clocks { clocks, ring })
-    }
-
-    fn stop(&self) -> io::Result<()> {
-        self.clocks.iter().try_for_each(|clock| asked(clock, DISABLE, 0))
     }
 }
 
@@ -143,9 +127,12 @@ impl super::Watch for Watch {
     fn counted(&self) -> Result<Counted> {
         let mut samples = Vec::new();
         for cpu in &self.cpus {
-            cpu.stop().context("ending the samples of a CPU")?;
+            let mut clocks = cpu.clocks.iter();
+            clocks
+                .try_for_each(|clock| asked(clock, DISABLE, 0))
+                .context("ending the samples of a CPU")?;
             let written = cpu.ring.load(HEAD) as usize;
-            // One that finds no room is lost, and was not at random.
+            // A sample that finds no room is lost, and such losses are not random.
             ensure!(
                 written + RECORD <= ROOM,
                 "a CPU has room for {} samples, and the phase was longer: shorten it",

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use datapath::counters::{self, NAMES};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeContext, ProbeKind, kvm};
+use super::{ProbeContext, ProbeKind, Source, kvm};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -24,27 +24,20 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
+pub const KIND: ProbeKind = ProbeKind { values: VALUES, source: Source::Numbers(sample) };
 
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        let backend = kvm::vmm(probe_context)?.backend.as_ref();
-        let backend =
-            backend.context("no process beside its VMM moves its packets (sut.datapath)")?;
-        let identity = Some(format!("cards of process {}", backend.pid));
-        let mut sample = Sample { identity, ..Sample::default() };
-        for (card, path) in backend.counters.iter().enumerate() {
-            let page = File::open(path).context("the counters of its cards")?;
-            for (name, count) in NAMES.into_iter().zip(counters::read(&page)?) {
-                sample.share(&format!("card {card} {name}"), &[name], count, Kind::Counter, 1.0);
-            }
+fn sample(probe_context: &ProbeContext) -> Result<Sample> {
+    let backend = kvm::vmm(probe_context)?.backend.as_ref();
+    let backend = backend.context("no process beside its VMM moves its packets (sut.datapath)")?;
+    let identity = Some(format!("cards of process {}", backend.pid));
+    let mut sample = Sample { identity, ..Sample::default() };
+    for (card, path) in backend.counters.iter().enumerate() {
+        let page = File::open(path).context("the counters of its cards")?;
+        for (name, count) in NAMES.into_iter().zip(counters::read(&page)?) {
+            sample.share(&format!("card {card} {name}"), &[name], count, Kind::Counter, 1.0);
         }
-        Ok(Some(sample))
     }
+    Ok(sample)
 }
 
 #[cfg(test)]
@@ -66,7 +59,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn captured() -> Sample {
-        Counters.sample(&guest(&[page().unwrap()])).unwrap().unwrap()
+        sample(&guest(&[page().unwrap()])).unwrap()
     }
 
     #[test]
@@ -75,7 +68,7 @@ pub(crate) mod tests {
         let written: Vec<_> = cards.iter().map(|card| Written::new(card).unwrap()).collect();
         written[0].add(Count::Kicks, 5);
         let probe_context = guest(&cards);
-        let read = || Counters.sample(&probe_context).unwrap().unwrap();
+        let read = || sample(&probe_context).unwrap();
         let before = read();
         written.iter().for_each(|card| card.add(Count::Kicks, 2));
         let values = difference(&before, &read(), &mut Vec::new()).unwrap();
@@ -86,7 +79,7 @@ pub(crate) mod tests {
     fn a_guest_whose_vmm_moves_them_says_so() {
         let outside = Some(Outside::Processes(Processes::default()));
         let own = ProbeContext { outside, ..ProbeContext::default() };
-        let error = Counters.sample(&own).unwrap_err().to_string();
+        let error = sample(&own).unwrap_err().to_string();
         assert!(error.contains("sut.datapath"), "{error}");
     }
 }

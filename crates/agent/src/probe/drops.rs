@@ -1,6 +1,6 @@
-//! Packets dropped, by place. Each place counts what arrives there and goes no further; a packet is
-//! dropped once, but two places report it in one case: a full backlog is also in `receive` of the
-//! interface that it came from (`enqueue_to_backlog` in net/core/dev.c).
+//! Packets dropped, by place. Each place counts the packets that arrive there and go no further. A packet
+//! is dropped once, and counted twice in one case only: a full backlog is also in `receive` of the
+//! interface that the packet came from (`enqueue_to_backlog` in net/core/dev.c).
 //!
 //! By interface: see [`LinkDrops`]. By protocol: /proc/net/snmp and snmp6 of this network namespace.
 //! The backlog is of the machine.
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
 use super::net_snmp;
-use super::{ProbeContext, ProbeKind};
+use super::{ProbeKind, Source};
 use crate::net::drops::{LinkDrops, of_links};
 use crate::values::Definition;
 
@@ -33,17 +33,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        sample(&probe_context.proc).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Numbers(|probe_context| sample(&probe_context.proc)),
+};
 
 /// Counters of the protocols by the place that they stand for.
 const PROTOCOLS: [(&str, &str); 16] = [

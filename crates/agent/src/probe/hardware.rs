@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context, Result, bail};
 
 use super::perf_event::{self, Attributes};
-use super::{Counted, ProbeContext, ProbeKind};
+use super::{Counted, ProbeContext, ProbeKind, Source};
 use crate::values::Definition;
 
 /// Of the CPUs that the node may use; everything that runs on them.
@@ -28,17 +28,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 /// A counter by name, as the kernel is asked for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,21 +81,19 @@ const INTEL_WALKS: [(&[u32], [u64; 2]); 5] = [
 
 /// Counters that run, and those that do not, with the reasons.
 pub struct Watch {
-    running: Vec<Running>,
+    /// By name, one on every CPU.
+    running: Vec<(&'static str, Vec<OwnedFd>)>,
     absent: Vec<(&'static str, String)>,
-}
-
-/// One counter on every CPU.
-struct Running {
-    name: &'static str,
-    counters: Vec<OwnedFd>,
 }
 
 impl Watch {
     /// # Errors
     /// This kernel counts nothing for this process, and why.
     pub fn start(probe_context: &ProbeContext) -> Result<Self> {
-        let cpus = usable_cpus()?;
+        let set =
+            rustix::thread::sched_getaffinity(None).context("asking for this process's CPUs")?;
+        let cpus: Vec<usize> =
+            (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
         let cpuinfo = fs::read_to_string(probe_context.proc.join("cpuinfo")).unwrap_or_default();
         let cpu = Cpu::of(&cpuinfo);
         let mut watch = Watch { running: Vec::new(), absent: Vec::new() };
@@ -128,16 +119,13 @@ impl Watch {
         let name = event.name;
         let error = match counters {
             Ok(counters) => {
-                self.running.push(Running { name, counters });
+                self.running.push((name, counters));
                 return Ok(());
             }
             Err(error) => error,
         };
+        perf_event::check_refusal(probe_context, &error)?;
         match error.raw_os_error() {
-            Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
-            Some(libc::EACCES | libc::EPERM) => {
-                bail!("{}", perf_event::refusal(probe_context, &error))
-            }
             Some(libc::EMFILE | libc::ENFILE) => bail!("too many open files for {name}: {error}"),
             // The kernel says only that there is none.
             Some(libc::ENOENT) => {
@@ -156,10 +144,10 @@ impl super::Watch for Watch {
         for (name, why) in &self.absent {
             counted.absent.insert((*name).to_owned(), why.clone());
         }
-        for running in &self.running {
-            let readings = running.counters.iter().map(read).collect::<io::Result<Vec<_>>>();
-            let readings = readings.with_context(|| format!("reading {}", running.name))?;
-            let name = running.name.to_owned();
+        for (name, counters) in &self.running {
+            let readings = counters.iter().map(read).collect::<io::Result<Vec<_>>>();
+            let readings = readings.with_context(|| format!("reading {name}"))?;
+            let name = (*name).to_owned();
             if let Some(total) = total(&readings) {
                 counted.values.insert(name, total);
             } else {
@@ -211,12 +199,7 @@ fn open(event: Event, cpu: usize) -> io::Result<OwnedFd> {
         read_format: TIME_WANTED_AND_HAD,
         ..Attributes::default()
     };
-    perf_event::open(&attributes, cpu)
-}
-
-fn usable_cpus() -> Result<Vec<usize>> {
-    let set = rustix::thread::sched_getaffinity(None).context("asking for this process's CPUs")?;
-    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+    perf_event::open(attributes, cpu)
 }
 
 /// What /proc/cpuinfo says of the first CPU.

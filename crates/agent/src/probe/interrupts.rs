@@ -6,7 +6,7 @@
 use anyhow::{Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind};
+use super::{IS_PROCFS_MOUNTED, ProbeKind, Source};
 use crate::process::interrupts::{columns, lines};
 use crate::values::Definition;
 
@@ -17,22 +17,10 @@ const VALUES: &[Definition] = &[(
 )];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn files(&self) -> &'static [File] {
-        &[("interrupts", IS_PROCFS_MOUNTED)]
-    }
-
-    fn parse(&self, texts: &[String]) -> Result<Sample> {
-        let [text] = texts else { bail!(OTHER_FILES) };
-        parse(text)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Files(&[("interrupts", IS_PROCFS_MOUNTED)], |texts| parse(&texts[0])),
+};
 
 pub fn parse(text: &str) -> Result<Sample> {
     let cpus = columns(text.lines().next().unwrap_or_default());

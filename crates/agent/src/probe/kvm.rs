@@ -3,23 +3,22 @@
 //! Where they come from, best first:
 //! - debugfs (kvm/PID-FD): all of them. That needs root of the machine itself.
 //! - The binary statistics (KVM_GET_STATS_FD; Documentation/virt/kvm/api.rst, 4.133) of the virtual
-//!   CPUs. Only the VMM may ask for a descriptor of them, and QEMU keeps one of each CPU from 8.1 on:
-//!   this process then takes a copy of it. Of the machine as a whole QEMU keeps none, so what KVM
-//!   counts for that is absent.
+//!   CPUs. Only the VMM may ask for a descriptor of them, and QEMU keeps one for each CPU from 8.1 on:
+//!   this process then takes a copy of it. QEMU keeps none for the machine as a whole, so KVM's counters
+//!   of the machine are absent.
 //!
 //! Both give the counters that are kept by virtual CPU summed over all of them.
 
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::counters::{Kind, Sample};
 use super::outside::{Outside, Processes};
-use super::tracing::mount_nowhere;
-use super::{ProbeContext, ProbeKind, machine};
+use super::tracing::mounted;
+use super::{ProbeContext, ProbeKind, Source, machine};
 use crate::values::Definition;
 
 /// By the kernel's own names (Documentation/virt/kvm, `kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
@@ -42,17 +41,7 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        sample(probe_context).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind { values: VALUES, source: Source::Numbers(sample) };
 
 const DEBUGFS: &str = "/sys/kernel/debug";
 /// Beyond any kernel's statistics of a virtual machine, and of a virtual CPU.
@@ -134,7 +123,7 @@ fn descriptors(proc: &Path, pid: i32) -> Result<Vec<(u32, String)>> {
 
 // -- binary statistics ----------------------------------------------------------------------------
 
-/// The counters of the virtual CPUs, where there are any, and what is then missing.
+/// The counters of the virtual CPUs, with those of the machine reported as absent.
 fn of_cpus(counted: Result<Sample>, no_debugfs: &str) -> Result<Sample> {
     let mut sample = counted.with_context(|| {
         format!("KVM's counters need root of the machine itself ({no_debugfs}), or a QEMU of 8.1 or newer")
@@ -154,10 +143,14 @@ fn statistics(pid: i32, descriptors: &[(u32, String)]) -> Result<Sample> {
     let process = pidfd_open(Pid::from_raw(pid).context("no process")?, PidfdFlags::empty())
         .with_context(|| format!("process {pid} has ended"))?;
     let mut sample = Sample::default();
+    let is_statistics = |name: &str| name.starts_with("kvm-vcpu-stats:");
     for (number, name) in descriptors.iter().filter(|(_, name)| is_statistics(name)) {
         let file = pidfd_getfd(&process, *number as i32, PidfdGetfdFlags::empty())
             .with_context(|| format!("cannot take {name} of process {pid}"))?;
-        add_statistics(&mut sample, name, &read_all(&file)?)
+        // In one piece: each call takes the numbers anew.
+        let mut bytes = vec![0; MOST_BYTES];
+        let length = rustix::io::pread(&file, &mut bytes, 0).context("reading KVM's statistics")?;
+        add_statistics(&mut sample, name, &bytes[..length])
             .with_context(|| format!("{name} of process {pid}"))?;
     }
     ensure!(
@@ -165,18 +158,6 @@ fn statistics(pid: i32, descriptors: &[(u32, String)]) -> Result<Sample> {
         "process {pid} keeps no descriptor of its virtual CPUs' statistics (KVM_GET_STATS_FD)"
     );
     Ok(sample)
-}
-
-fn is_statistics(name: &str) -> bool {
-    name.starts_with("kvm-vcpu-stats:")
-}
-
-/// In one piece: each call takes the numbers anew.
-fn read_all(file: &OwnedFd) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; MOST_BYTES];
-    let length = rustix::io::pread(file, &mut bytes, 0).context("reading KVM's statistics")?;
-    bytes.truncate(length);
-    Ok(bytes)
 }
 
 const HEADER: usize = 24;
@@ -223,20 +204,14 @@ fn add(sample: &mut Sample, source: &str, name: &str, value: u64, level: bool) {
 // -- debugfs --------------------------------------------------------------------------------------
 
 fn debugfs(probe_context: &ProbeContext, pid: i32, vm: u32) -> Result<Sample> {
-    let (root, _mount) = mounted()?;
-    let pid = machine::process(probe_context, pid)?;
-    directory(&root.join("kvm").join(format!("{pid}-{vm}")))
-}
-
-/// debugfs as it is mounted, else mounted for this purpose alone.
-fn mounted() -> Result<(PathBuf, Option<OwnedFd>)> {
-    if Path::new(DEBUGFS).join("kvm").exists() {
-        return Ok((DEBUGFS.into(), None));
-    }
-    let mount = mount_nowhere("debugfs").context(
+    let (root, _mount) = mounted(
+        "debugfs",
+        DEBUGFS,
+        "kvm",
         "debugfs is not mounted and cannot be: it takes root and a kernel with CONFIG_DEBUG_FS",
     )?;
-    Ok((format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), Some(mount)))
+    let pid = machine::process(probe_context, pid)?;
+    directory(&root.join("kvm").join(format!("{pid}-{vm}")))
 }
 
 fn directory(path: &Path) -> Result<Sample> {

@@ -12,7 +12,7 @@ use hypertare_plan::Histogram;
 
 use super::kvm::vmm;
 use super::tracing::{Counts, Instance, histograms};
-use super::{Counted, ProbeContext, ProbeKind, machine};
+use super::{Counted, ProbeContext, ProbeKind, Source, machine};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -25,17 +25,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 const EXIT: &str = "kvm/kvm_exit";
 const FAULT: &str = "kvm/kvm_page_fault";

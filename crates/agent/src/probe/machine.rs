@@ -33,7 +33,8 @@ pub fn threads(probe_context: &ProbeContext, pid: i32, wanted: &[i32]) -> Result
     Ok(numbers(&tasks).filter(is_wanted).collect())
 }
 
-fn numbers(directory: &Path) -> impl Iterator<Item = i32> {
+/// Of the processes or threads that a directory of a procfs lists.
+pub fn numbers(directory: &Path) -> impl Iterator<Item = i32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

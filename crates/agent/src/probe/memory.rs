@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeContext, ProbeKind, threads, vmstat};
+use super::{ProbeContext, ProbeKind, Source, threads, vmstat};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -34,17 +34,7 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        sample(probe_context).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind { values: VALUES, source: Source::Numbers(sample) };
 
 /// Files of KSM that say how many pages there are of a kind.
 const KSM_LEVELS: [&str; 4] = ["pages_shared", "pages_sharing", "pages_unshared", "pages_volatile"];
@@ -132,7 +122,8 @@ fn ksm(sample: &mut Sample, mm: &Path) {
     // "How much is being saved" (ksm.rst): each of these has a page of its own no more.
     match read(&directory.join("pages_sharing")) {
         Some(pages) => {
-            sample.count("ksm_saved_bytes_level", pages, Kind::Gauge, page_bytes() as f64);
+            let page_bytes = rustix::param::page_size() as f64;
+            sample.count("ksm_saved_bytes_level", pages, Kind::Gauge, page_bytes);
         }
         None => sample.lacks("ksm_saved_bytes_level", why),
     }
@@ -160,10 +151,6 @@ fn number(sample: &mut Sample, path: &Path, value: &str, kind: Kind, why_missing
 
 fn read(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-fn page_bytes() -> usize {
-    rustix::param::page_size()
 }
 
 #[cfg(test)]

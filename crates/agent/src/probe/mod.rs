@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
 use crate::values::{Definition, fits};
@@ -47,42 +47,29 @@ use counters::Sample;
 pub use outside::{Outside, Processes, VhostUserBackend};
 
 /// A file of procfs, and why a kernel may lack it.
-pub type File = (&'static str, &'static str);
+type File = (&'static str, &'static str);
+
+/// Makes numbers of the texts of a probe's files.
+type Parse = fn(&[String]) -> Result<Sample>;
 
 const IS_PROCFS_MOUNTED: &str = "is procfs mounted?";
 const HAS_NO_NETWORK: &str = "procfs is not mounted, or the kernel is built without CONFIG_INET";
-const OTHER_FILES: &str = "it is not read from so many files";
 
-/// One kind of probe: what it reports and where from. It is read from files, whose text is parsed later; or
-/// what it counts is asked for; or it counts only as long as something is set up.
-pub trait ProbeKind: Sync {
+/// One kind of probe.
+pub struct ProbeKind {
     /// What it reports: differences over a phase, unless the meaning says otherwise.
-    fn values(&self) -> &'static [Definition];
-
-    /// The files that it is read from.
-    fn files(&self) -> &'static [File] {
-        &[]
-    }
-
-    /// What those files say. It cannot say what is absent: [`ProbeKind::sample`] can.
-    fn parse(&self, _texts: &[String]) -> Result<Sample> {
-        bail!(OTHER_FILES)
-    }
-
-    /// The counters as they are now, if it is not read from files.
-    fn sample(&self, _surroundings: &ProbeContext) -> Result<Option<Sample>> {
-        Ok(None)
-    }
-
-    /// Sets up what has to be set up to count; most have nothing.
-    fn watch(&self, _surroundings: &ProbeContext) -> Option<Result<Box<dyn Watch>>> {
-        None
-    }
+    values: &'static [Definition],
+    source: Source,
 }
 
-/// What a [`ProbeKind::watch`] gives that has set something up, or could not.
-fn watched<W: Watch + 'static>(started: Result<W>) -> Option<Result<Box<dyn Watch>>> {
-    Some(started.map(|watch| Box::new(watch) as Box<dyn Watch>))
+/// Where a probe's counters come from.
+enum Source {
+    /// Files, whose texts are parsed later, one for each file. They cannot say what is absent.
+    Files(&'static [File], Parse),
+    /// The counters as they are now.
+    Numbers(fn(&ProbeContext) -> Result<Sample>),
+    /// What counts only as long as it is set up.
+    Watch(fn(&ProbeContext) -> Result<Box<dyn Watch>>),
 }
 
 /// What plans call them, and the module of each.
@@ -90,9 +77,9 @@ macro_rules! probes {
     ($($probe:ident => $module:ident),+ $(,)?) => {
         pub const ALL: &[Probe] = &[$(Probe::$probe),+];
 
-        fn kind(probe: Probe) -> &'static dyn ProbeKind {
+        fn kind(probe: Probe) -> &'static ProbeKind {
             match probe {
-                $(Probe::$probe => &$module::Counters,)+
+                $(Probe::$probe => &$module::KIND,)+
             }
         }
     };
@@ -122,7 +109,7 @@ probes! {
 
 /// What a probe reports.
 pub fn values(probe: Probe) -> &'static [Definition] {
-    kind(probe).values()
+    kind(probe).values
 }
 
 /// The definition of a value by its name.
@@ -222,15 +209,15 @@ struct Taken {
 
 /// What a reading keeps: text as the kernel gave it, or numbers where they come from system calls.
 enum Captured {
-    Texts(Vec<String>),
+    Texts(Vec<String>, Parse),
     Sample(Sample),
 }
 
 /// Takes the first reading of every probe. A probe that is unavailable is reported by [`Reading::end`].
 pub fn begin(probes: &[Probe], probe_context: &ProbeContext) -> Reading {
     let watches = probes.iter().filter_map(|&probe| {
-        let watch = kind(probe).watch(probe_context)?;
-        Some((probe, watch.map_err(|error| format!("{error:#}"))))
+        let Source::Watch(start) = kind(probe).source else { return None };
+        Some((probe, start(probe_context).map_err(|error| format!("{error:#}"))))
     });
     let watches = watches.collect();
     let mut reading = Reading { probe_context: probe_context.clone(), watches, taken: Vec::new() };
@@ -311,11 +298,14 @@ impl Measured {
 }
 
 fn capture(probe: Probe, probe_context: &ProbeContext) -> Result<Captured> {
-    if let Some(sample) = kind(probe).sample(probe_context)? {
-        return Ok(Captured::Sample(sample));
+    match kind(probe).source {
+        Source::Files(files, parse) => {
+            let texts = files.iter().map(|(name, why)| read(&probe_context.proc, name, why));
+            Ok(Captured::Texts(texts.collect::<Result<_>>()?, parse))
+        }
+        Source::Numbers(sample) => sample(probe_context).map(Captured::Sample),
+        Source::Watch(_) => Ok(Captured::Sample(Sample::default())),
     }
-    let texts = kind(probe).files().iter().map(|(name, why)| read(&probe_context.proc, name, why));
-    Ok(Captured::Texts(texts.collect::<Result<_>>()?))
 }
 
 fn read(proc: &Path, name: &str, why_missing: &str) -> Result<String> {
@@ -330,26 +320,20 @@ fn read(proc: &Path, name: &str, why_missing: &str) -> Result<String> {
 
 fn measure(probe: Probe, before: Taken, after: Taken) -> Measured {
     let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
+    let sample = |captured| match captured {
+        Captured::Sample(sample) => Ok(sample),
+        Captured::Texts(texts, parse) => parse(&texts).map_err(|error| format!("{error:#}")),
+    };
     let mut notes = Vec::new();
     let absent = match &after.captured {
         Ok(Captured::Sample(sample)) => sample.absent.clone(),
         _ => BTreeMap::new(),
     };
-    let values = difference(probe, before.captured, after.captured, &mut notes);
+    let before = before.captured.and_then(sample);
+    let values = before.and_then(|before| {
+        counters::difference(&before, &after.captured.and_then(sample)?, &mut notes)
+    });
     Measured { probe, elapsed_s, values, histograms: BTreeMap::new(), notes, absent }
-}
-
-fn difference(
-    probe: Probe,
-    before: Result<Captured, String>,
-    after: Result<Captured, String>,
-    notes: &mut Vec<String>,
-) -> Result<Values, String> {
-    let sample = |captured| match captured {
-        Captured::Sample(sample) => Ok(sample),
-        Captured::Texts(texts) => kind(probe).parse(&texts).map_err(|error| format!("{error:#}")),
-    };
-    counters::difference(&sample(before?)?, &sample(after?)?, notes)
 }
 
 /// Clock ticks a second in which procfs counts CPU time (100 on every common architecture).
@@ -455,7 +439,8 @@ mod tests {
     fn every_value_has_a_definition() {
         let (texts, mut names) = (every_text(), Vec::new());
         for (probe, text) in texts {
-            let sample = kind(probe).parse(&text).unwrap();
+            let Source::Files(_, parse) = kind(probe).source else { panic!("{probe:?}") };
+            let sample = parse(&text).unwrap();
             let values = counters::difference(&sample, &sample, &mut Vec::new()).unwrap();
             names.extend(values.into_keys().map(|name| (probe, name)));
         }

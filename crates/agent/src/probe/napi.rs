@@ -1,9 +1,10 @@
 //! Packets per poll of every interface; the hardware interrupts of those interfaces; and the CPU time of
 //! ksoftirqd. Softirqs and the time in them are the probes `softirqs` and `stat`.
 //!
-//! Polls are counted by `hypertare_napi`, the project's own module (`kernel/`), as long as its file is open:
-//! some twenty instructions a poll. Where it is not to be had they are not counted in the same phase, for the
-//! kernel's own tracepoint takes enough time to change what is measured: that is [`super::polls_traced`].
+//! Polls are counted by `hypertare_napi`, the project's own module (`kernel/`), as long as its file is
+//! open: this takes some twenty instructions a poll. Without the module they are not counted in a weighed
+//! phase, because the kernel's own tracepoint takes enough time to change the result: see
+//! [`super::polls_traced`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +16,7 @@ use hypertare_plan::{Histogram, NAPI_MODULE};
 
 use super::counters::{Kind, Sample};
 use super::threads::{self, Threads};
-use super::{Counted, ProbeContext, ProbeKind};
+use super::{Counted, ProbeContext, ProbeKind, Source};
 use crate::net::{Links, interrupts};
 use crate::own_machine::napi_module;
 use crate::process::interrupts::lines;
@@ -30,17 +31,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 /// The tracepoint has a trigger for each, and looks at all of them in every poll.
 const MOST_INTERFACES: usize = 16;

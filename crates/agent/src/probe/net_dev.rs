@@ -5,10 +5,10 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::{File, HAS_NO_NETWORK, OTHER_FILES, ProbeKind};
+use super::{HAS_NO_NETWORK, ProbeKind, Source};
 use crate::values::Definition;
 
-/// By interface: `eth0.rx_bytes`.
+/// By interface: `eth0.rx_bytes`. In the order of the file's columns.
 const VALUES: &[Definition] = &[
     ("*.rx_bytes", "B", "received by the interface"),
     ("*.rx_packets", "packets", "received; after GRO in hardware or a peer's TSO, large ones"),
@@ -29,41 +29,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn files(&self) -> &'static [File] {
-        &[("net/dev", HAS_NO_NETWORK)]
-    }
-
-    fn parse(&self, texts: &[String]) -> Result<Sample> {
-        let [text] = texts else { bail!(OTHER_FILES) };
-        parse(text)
-    }
-}
-
-const COLUMNS: [&str; 16] = [
-    "rx_bytes",
-    "rx_packets",
-    "rx_errors",
-    "rx_dropped",
-    "rx_fifo",
-    "rx_frame",
-    "rx_compressed",
-    "rx_multicast",
-    "tx_bytes",
-    "tx_packets",
-    "tx_errors",
-    "tx_dropped",
-    "tx_fifo",
-    "tx_collisions",
-    "tx_carrier",
-    "tx_compressed",
-];
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Files(&[("net/dev", HAS_NO_NETWORK)], |texts| parse(&texts[0])),
+};
 
 pub fn parse(text: &str) -> Result<Sample> {
     let mut sample = Sample::default();
@@ -72,14 +41,14 @@ pub fn parse(text: &str) -> Result<Sample> {
         let Some((interface, numbers)) = line.rsplit_once(':') else { continue };
         let interface = interface.trim();
         let numbers: Vec<&str> = numbers.split_whitespace().collect();
-        if numbers.len() != COLUMNS.len() {
+        if numbers.len() != VALUES.len() {
             bail!("/proc/net/dev has {} numbers for {interface}, not 16", numbers.len());
         }
-        for (column, number) in COLUMNS.iter().zip(numbers) {
+        for ((column, ..), number) in VALUES.iter().zip(numbers) {
             let count = number
                 .parse()
                 .with_context(|| format!("/proc/net/dev holds {number:?} for {interface}"))?;
-            sample.count(&format!("{interface}.{column}"), count, Kind::Counter, 1.0);
+            sample.count(&column.replace('*', interface), count, Kind::Counter, 1.0);
         }
     }
     Ok(sample)

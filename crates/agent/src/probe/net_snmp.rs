@@ -5,7 +5,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::{File, HAS_NO_NETWORK, OTHER_FILES, ProbeKind};
+use super::{HAS_NO_NETWORK, ProbeKind, Source};
 use crate::values::Definition;
 
 /// Those of softnet also by CPU: `cpu0.softnet_processed`.
@@ -21,26 +21,17 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn files(&self) -> &'static [File] {
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Files(
         &[
             ("net/snmp", HAS_NO_NETWORK),
             ("net/netstat", HAS_NO_NETWORK),
             ("net/softnet_stat", HAS_NO_NETWORK),
-        ]
-    }
-
-    fn parse(&self, texts: &[String]) -> Result<Sample> {
-        let [snmp, netstat, softnet] = texts else { bail!(OTHER_FILES) };
-        parse(snmp, netstat, softnet)
-    }
-}
+        ],
+        |texts| parse(&texts[0], &texts[1], &texts[2]),
+    ),
+};
 
 /// Settings and amounts among the counters.
 const NOT_COUNTERS: [&str; 8] = [

@@ -9,8 +9,8 @@
 //! - Children that were waited for, and the split into user and system: /proc/PID/stat, whose ticks
 //!   are 10 ms. `utime` contains `guest_time` already: it is given, never added.
 //!
-//! A child's time moves to its parent when the parent waits for it, so the sum over the tree keeps
-//! it; one that nobody waits for within the tree is lost, and only a cgroup counts it.
+//! A child's time moves to its parent when the parent waits for it, so the sum over the tree keeps it. The
+//! time of a child that no process of the tree waits for is lost to the sum; only a cgroup counts it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeContext, ProbeKind};
+use super::{ProbeContext, ProbeKind, Source};
 use super::{machine, text, ticks_per_s};
 use crate::net::vhost;
+use crate::process::shortage::number;
 use crate::values::Definition;
 use crate::xen::{DRIVER_DOMAIN, account};
 
@@ -58,17 +59,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        probe_context.outside()?.sample(probe_context).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Numbers(|probe_context| probe_context.outside()?.sample(probe_context)),
+};
 
 /// Where a node's CPU time is counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,10 +79,8 @@ pub enum Outside {
 impl Outside {
     /// What moves its packets beside its VMM.
     pub fn backend(&mut self) -> Option<&mut VhostUserBackend> {
-        match self {
-            Outside::Processes(processes) => processes.backend.as_mut(),
-            Outside::Domain(_) | Outside::Cgroup(_) | Outside::OfMachine(_) => None,
-        }
+        let Outside::Processes(processes) = self else { return None };
+        processes.backend.as_mut()
     }
 
     /// Reads everything now.
@@ -104,12 +96,8 @@ impl Outside {
                 of_machine(proc, *pid)
             }
             Outside::Cgroup(directory) => {
-                let cpu = cgroup_cpu(directory)?;
                 let mut sample = Sample::default();
-                let names = ["cpu_s", "cgroup_cpu_s"];
-                sample.share("cpu_s", &names, cpu.total, Kind::Drifting, 1e-9);
-                sample.count("user_s", cpu.user, Kind::Drifting, 1e-9);
-                sample.count("system_s", cpu.system, Kind::Drifting, 1e-9);
+                cgroup_cpu(directory)?.count(&mut sample, &["cpu_s", "cgroup_cpu_s"]);
                 Ok(sample)
             }
             Outside::Domain(id) => {
@@ -193,9 +181,7 @@ fn of_machine(proc: &Path, pid: i32) -> Result<Sample> {
     }
     let user = ticks(|one| one.user + one.children_user);
     let system = ticks(|one| one.system + one.children_system) + workers;
-    sample.count("cpu_s", user + system, Kind::Drifting, 1e-9);
-    sample.count("user_s", user, Kind::Drifting, 1e-9);
-    sample.count("system_s", system, Kind::Drifting, 1e-9);
+    Cpu { total: user + system, user, system }.count(&mut sample, &["cpu_s"]);
     sample.count("guest_s", ticks(|one| one.guest), Kind::Drifting, 1e-9);
     memory(&mut sample, proc, &tree);
     Ok(sample)
@@ -247,6 +233,15 @@ struct Cpu {
     system: u64,
 }
 
+impl Cpu {
+    /// `names` are the values that all of it adds to.
+    fn count(&self, sample: &mut Sample, names: &[&str]) {
+        sample.share("cpu_s", names, self.total, Kind::Drifting, 1e-9);
+        sample.count("user_s", self.user, Kind::Drifting, 1e-9);
+        sample.count("system_s", self.system, Kind::Drifting, 1e-9);
+    }
+}
+
 impl Processes {
     fn sample(&self, probe_context: &ProbeContext) -> Result<Sample> {
         let proc = &probe_context.proc;
@@ -255,7 +250,12 @@ impl Processes {
         let mut sample = Sample { identity: Some(identity(tree[0])), ..Sample::default() };
         let mut cpu = cpu_of(&tree);
         self.split(&mut sample, probe_context, &processes, &mut cpu)?;
-        self.totals(&mut sample, cpu)?;
+        match &self.cgroup {
+            Some(directory) => {
+                cgroup_cpu(directory)?.count(&mut sample, &["cpu_s", "cgroup_cpu_s"]);
+            }
+            None => cpu.count(&mut sample, &["cpu_s"]),
+        }
         self.add_mover(&mut sample, &processes)?;
         let guest = tree.iter().map(|process| process.guest).sum::<u64>() * tick_ns();
         sample.count("guest_s", guest, Kind::Drifting, 1e-9);
@@ -287,7 +287,14 @@ impl Processes {
         let inside: Vec<u64> = worker_threads(proc, self.pid);
         let outside = self.kernel_workers(probe_context, processes)?;
         if inside.is_empty() && outside == 0 && uses_vhost(proc, self.pid) {
-            self.miss_workers(sample)?;
+            let why = format!(
+                "process {} uses vhost, but its kernel threads cannot be seen from here: give it a \
+                 cgroup, or run where the kernel's threads are visible (no PID namespace)",
+                self.pid
+            );
+            // Without a cgroup the sum would lack them; with one the split does.
+            ensure!(self.cgroup.is_some(), "{why}");
+            sample.lacks("vhost_s", why);
         } else {
             let vhost = inside.iter().sum::<u64>() + outside;
             sample.count("vhost_s", vhost, Kind::Drifting, 1e-9);
@@ -312,19 +319,7 @@ impl Processes {
         Ok(workers_ns(machine, &scan(machine)?, number))
     }
 
-    /// Without a cgroup the sum would lack them; with one the split does.
-    fn miss_workers(&self, sample: &mut Sample) -> Result<()> {
-        let why = format!(
-            "process {} uses vhost, but its kernel threads cannot be seen from here: give it a \
-             cgroup, or run where the kernel's threads are visible (no PID namespace)",
-            self.pid
-        );
-        ensure!(self.cgroup.is_some(), "{why}");
-        sample.lacks("vhost_s", why);
-        Ok(())
-    }
-
-    /// Of what moves its packets beside the VMM, its part.
+    /// Adds its part of the process that moves its packets beside the VMM.
     fn add_mover(&self, sample: &mut Sample, processes: &[Process]) -> Result<()> {
         if self.vcpu_tids.is_empty() {
             return Ok(());
@@ -362,24 +357,13 @@ impl Processes {
                 ("voluntary_switches", "voluntary_ctxt_switches:"),
                 ("involuntary_switches", "nonvoluntary_ctxt_switches:"),
             ] {
-                if let Some(count) = keyed(&status, line) {
+                if let Some(count) = number(&status, line) {
                     let names: Vec<&str> = std::iter::once(name).chain(part).collect();
                     let key = format!("{name} {tid} of {} {}", process.pid, process.start);
                     sample.share(&key, &names, count, Kind::Lifetime, 1.0);
                 }
             }
         }
-    }
-
-    fn totals(&self, sample: &mut Sample, processes: Cpu) -> Result<()> {
-        let (cpu, names): (Cpu, &[&str]) = match &self.cgroup {
-            Some(directory) => (cgroup_cpu(directory)?, &["cpu_s", "cgroup_cpu_s"]),
-            None => (processes, &["cpu_s"]),
-        };
-        sample.share("cpu_s", names, cpu.total, Kind::Drifting, 1e-9);
-        sample.count("user_s", cpu.user, Kind::Drifting, 1e-9);
-        sample.count("system_s", cpu.system, Kind::Drifting, 1e-9);
-        Ok(())
     }
 }
 
@@ -415,16 +399,14 @@ fn parse_stat(text: &str) -> Option<Process> {
 
 fn cpu_of(processes: &[&Process]) -> Cpu {
     let sum = |ns: fn(&Process) -> u64| processes.iter().map(|process| ns(process)).sum();
+    // From the process's clock; if it has just ended, from the ticks that were read while it lived.
+    let own_ns = |p: &Process| clock_ns(p.pid).unwrap_or_else(|| p.ticks_ns());
     Cpu {
-        total: sum(|p| own_ns(p) + (p.children_user + p.children_system) * tick_ns()),
+        total: processes.iter().map(|p| own_ns(p)).sum::<u64>()
+            + sum(|p| (p.children_user + p.children_system) * tick_ns()),
         user: sum(|p| (p.user + p.children_user) * tick_ns()),
         system: sum(|p| (p.system + p.children_system) * tick_ns()),
     }
-}
-
-/// From the process's clock; if it has just ended, from the ticks that were read while it lived.
-fn own_ns(process: &Process) -> u64 {
-    clock_ns(process.pid).unwrap_or_else(|| process.ticks_ns())
 }
 
 fn clock_ns(pid: i32) -> Option<u64> {
@@ -447,8 +429,7 @@ fn thread_ns(proc: &Path, pid: i32, tid: i32) -> Option<u64> {
     if let Some(run) = run.filter(|&run| run > 0) {
         return Some(run);
     }
-    let stat = parse_stat(&text::read(thread.join("stat")).ok()?)?;
-    Some((stat.user + stat.system) * tick_ns())
+    parse_stat(&text::read(thread.join("stat")).ok()?).map(|stat| stat.ticks_ns())
 }
 
 /// vhost workers that are threads of their owner, as they are since Linux 6.4. Their names hold the
@@ -458,13 +439,12 @@ fn worker_threads(proc: &Path, pid: i32) -> Vec<u64> {
         let name = text::read(proc.join(format!("{pid}/task/{tid}/comm")));
         name.is_ok_and(|name| vhost::is_worker(name.trim_end()))
     };
-    let workers = threads(proc, pid).into_iter().filter(is_worker);
+    let workers = threads(proc, pid).filter(is_worker);
     workers.filter_map(|tid| thread_ns(proc, pid, tid)).collect()
 }
 
-fn threads(proc: &Path, pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(proc.join(format!("{pid}/task"))).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn threads(proc: &Path, pid: i32) -> impl Iterator<Item = i32> {
+    machine::numbers(&proc.join(format!("{pid}/task")))
 }
 
 /// Of the kernel threads that serve the process of this number.
@@ -484,11 +464,14 @@ fn uses_vhost(proc: &Path, pid: i32) -> bool {
 
 fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
     let read = |file: &str| text::read(directory.join(file));
-    if let Some(cpu) = read("cpu.stat").ok().and_then(|text| parse_cgroup2(&text)) {
-        return Ok(cpu);
+    let version2 = read("cpu.stat").unwrap_or_default();
+    let ns = |key| Some(number(&version2, key)? * 1000);
+    let times = (ns("usage_usec"), ns("user_usec"), ns("system_usec"));
+    if let (Some(total), Some(user), Some(system)) = times {
+        return Ok(Cpu { total, user, system });
     }
-    let number = |file: &str| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let total = number("cpuacct.usage").with_context(|| {
+    let of_file = |file: &str| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let total = of_file("cpuacct.usage").with_context(|| {
         format!(
             "the cgroup {} does not account for CPU time: it has neither usage_usec in cpu.stat \
              (v2) nor cpuacct.usage (v1)",
@@ -496,25 +479,13 @@ fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
         )
     })?;
     // Since Linux 4.10; without them the split is in ticks.
-    let split = number("cpuacct.usage_user").zip(number("cpuacct.usage_sys"));
-    let ticks = || parse_cpuacct_stat(&read("cpuacct.stat").unwrap_or_default());
+    let split = of_file("cpuacct.usage_user").zip(of_file("cpuacct.usage_sys"));
+    let ticks = || {
+        let text = read("cpuacct.stat").unwrap_or_default();
+        Some((number(&text, "user")? * tick_ns(), number(&text, "system")? * tick_ns()))
+    };
     let (user, system) = split.or_else(ticks).context("the cgroup does not split CPU time")?;
     Ok(Cpu { total, user, system })
-}
-
-fn parse_cgroup2(text: &str) -> Option<Cpu> {
-    let ns = |key| Some(keyed(text, key)? * 1000);
-    Some(Cpu { total: ns("usage_usec")?, user: ns("user_usec")?, system: ns("system_usec")? })
-}
-
-fn parse_cpuacct_stat(text: &str) -> Option<(u64, u64)> {
-    Some((keyed(text, "user")? * tick_ns(), keyed(text, "system")? * tick_ns()))
-}
-
-/// The number after a key that begins a line.
-fn keyed(text: &str, key: &str) -> Option<u64> {
-    let mut lines = text.lines().map(|line| line.split_whitespace());
-    lines.find_map(|mut words| (words.next()? == key).then(|| words.next()?.parse().ok())?)
 }
 
 fn memory(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
@@ -522,8 +493,8 @@ fn memory(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
     for process in tree {
         let status = text::read(proc.join(format!("{}/status", process.pid)));
         let status = status.unwrap_or_default();
-        resident += keyed(&status, "VmRSS:").unwrap_or(0) * 1024;
-        peak = peak.max(keyed(&status, "VmHWM:").unwrap_or(0) * 1024);
+        resident += number(&status, "VmRSS:").unwrap_or(0) * 1024;
+        peak = peak.max(number(&status, "VmHWM:").unwrap_or(0) * 1024);
     }
     sample.count("memory_bytes", resident, Kind::Gauge, 1.0);
     sample.count("peak_memory_bytes", peak, Kind::Gauge, 1.0);

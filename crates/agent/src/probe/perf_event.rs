@@ -4,14 +4,18 @@ use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use anyhow::{Result, bail};
+
 use super::ProbeContext;
 
 const PARANOID: &str = "kernel/perf_event_paranoid";
 
 /// The first version of `struct perf_event_attr`, which every kernel takes.
 #[repr(C)]
+#[derive(Clone, Copy, Default)]
 pub struct Attributes {
     pub kind: u32,
+    /// Is set when it is opened.
     pub size: u32,
     pub config: u64,
     pub sample_period: u64,
@@ -23,31 +27,15 @@ pub struct Attributes {
     pub config1: u64,
 }
 
-impl Default for Attributes {
-    fn default() -> Self {
-        Attributes {
-            kind: 0,
-            size: size_of::<Self>() as u32,
-            config: 0,
-            sample_period: 0,
-            sample_type: 0,
-            read_format: 0,
-            flags: 0,
-            wakeup_events: 0,
-            breakpoint: 0,
-            config1: 0,
-        }
-    }
-}
-
 /// Of everything that runs on one CPU, from now on.
-pub fn open(attributes: &Attributes, cpu: usize) -> io::Result<OwnedFd> {
+pub fn open(attributes: Attributes, cpu: usize) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let attributes = Attributes { size: size_of::<Attributes>() as u32, ..attributes };
     // SAFETY: the attributes live, have the size they name, and are only read; the others are numbers.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
-            std::ptr::from_ref(attributes),
+            &raw const attributes,
             -1 as libc::pid_t,
             cpu as libc::c_int,
             -1 as libc::c_int,
@@ -61,14 +49,21 @@ pub fn open(attributes: &Attributes, cpu: usize) -> io::Result<OwnedFd> {
     }
 }
 
-/// Why the kernel refuses it with EACCES or EPERM.
-pub fn refusal(probe_context: &ProbeContext, error: &io::Error) -> String {
-    let path = probe_context.proc.join("sys").join(PARANOID);
-    let level = fs::read_to_string(path).unwrap_or_default();
-    format!(
-        "the kernel does not let this process count what all do on its CPUs ({error}): \
-         kernel.perf_event_paranoid is {:?}; it has to be 0 or less, or hypertare needs root of \
-         the machine itself",
-        level.trim()
-    )
+/// # Errors
+/// Why the kernel opens no event for this process, if that is what an error of [`open`] says.
+pub fn check_refusal(probe_context: &ProbeContext, error: &io::Error) -> Result<()> {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
+        Some(libc::EACCES | libc::EPERM) => {
+            let path = probe_context.proc.join("sys").join(PARANOID);
+            let level = fs::read_to_string(path).unwrap_or_default();
+            bail!(
+                "the kernel does not let this process count what all do on its CPUs ({error}): \
+                 kernel.perf_event_paranoid is {:?}; it has to be 0 or less, or hypertare needs \
+                 root of the machine itself",
+                level.trim()
+            )
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,18 +1,18 @@
 //! Packets per poll of every interface where the project's module does not count them: a histogram on the
-//! kernel's tracepoint napi:napi_poll (Documentation/trace/histogram.rst), in a tracing instance of this probe's
-//! own. That takes some microseconds of each poll, which changes what is measured: it is for trials that are not.
+//! kernel's tracepoint napi:napi_poll (Documentation/trace/histogram.rst), in a tracing instance of this
+//! probe's own. That takes some microseconds of each poll, which would change the result: it is for trials
+//! that do not count.
 //!
-//! The tracepoint is of the machine: an interface of the same name in another network namespace is counted too.
-//! Tracing needs root of the machine itself, not of a container.
+//! The tracepoint covers the whole machine: an interface of the same name in another network namespace
+//! counts too. Tracing needs root of the machine itself, not of a container.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-use super::counters::Sample;
 use super::napi::{self, Polls};
 use super::tracing::{Instance, Row, histograms};
-use super::{Counted, ProbeContext, ProbeKind};
+use super::{Counted, ProbeContext, ProbeKind, Source};
 use crate::values::Definition;
 
 /// By interface: `eth0.polls`; with them the histogram `eth0.packets_per_poll`. None where the module counts.
@@ -22,17 +22,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn watch(&self, probe_context: &ProbeContext) -> Option<Result<Box<dyn super::Watch>>> {
-        super::watched(Watch::start(probe_context))
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Watch(|probe_context| Ok(Box::new(Watch::start(probe_context)?))),
+};
 
 const EVENT: &str = "napi/napi_poll";
 
@@ -60,10 +53,6 @@ impl Watch {
 }
 
 impl super::Watch for Watch {
-    fn sample(&self) -> Result<Sample> {
-        Ok(Sample::default())
-    }
-
     fn counted(&self) -> Result<Counted> {
         let mut counted = Counted::default();
         if let Some(instance) = &self.instance {
@@ -80,8 +69,9 @@ impl super::Watch for Watch {
 fn parse(text: &str) -> Result<BTreeMap<String, Polls>> {
     let mut found = BTreeMap::new();
     for histogram in histograms(text)? {
-        let Some(name) = filtered(&histogram.trigger) else { continue };
-        let polls: &mut Polls = found.entry(name).or_default();
+        let filter = histogram.trigger.split_once("dev_name == \"");
+        let Some((name, _)) = filter.and_then(|(_, rest)| rest.split_once('"')) else { continue };
+        let polls: &mut Polls = found.entry(name.to_owned()).or_default();
         polls.dropped = histogram.dropped;
         for Row { keys, hits } in &histogram.rows {
             polls
@@ -90,11 +80,6 @@ fn parse(text: &str) -> Result<BTreeMap<String, Polls>> {
         }
     }
     Ok(found)
-}
-
-fn filtered(trigger: &str) -> Option<String> {
-    let (_, rest) = trigger.split_once("dev_name == \"")?;
-    Some(rest.split_once('"')?.0.to_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::{File, OTHER_FILES, ProbeKind};
+use super::{ProbeKind, Source};
 use crate::values::Definition;
 
 /// Each also by CPU: `cpu0.run_s`.
@@ -15,22 +15,13 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn files(&self) -> &'static [File] {
-        &[("schedstat", "the kernel is built without CONFIG_SCHEDSTATS")]
-    }
-
-    fn parse(&self, texts: &[String]) -> Result<Sample> {
-        let [text] = texts else { bail!(OTHER_FILES) };
-        parse(text)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Files(
+        &[("schedstat", "the kernel is built without CONFIG_SCHEDSTATS")],
+        |texts| parse(&texts[0]),
+    ),
+};
 
 /// Versions before 15 count other things in these columns.
 const FIRST_VERSION: u32 = 15;
@@ -40,7 +31,13 @@ const WAIT: usize = 7;
 const TIMESLICES: usize = 8;
 
 pub fn parse(text: &str) -> Result<Sample> {
-    check_version(text)?;
+    let version = text.lines().next().and_then(|line| line.strip_prefix("version "));
+    let version: u32 = version
+        .and_then(|version| version.trim().parse().ok())
+        .context("/proc/schedstat does not begin with its version")?;
+    if version < FIRST_VERSION {
+        bail!("/proc/schedstat has version {version}; {FIRST_VERSION} or later is understood");
+    }
     let mut sample = Sample::default();
     for line in text.lines().filter(|line| line.starts_with("cpu")) {
         let mut words = line.split_whitespace();
@@ -60,17 +57,6 @@ pub fn parse(text: &str) -> Result<Sample> {
         }
     }
     Ok(sample)
-}
-
-fn check_version(text: &str) -> Result<()> {
-    let version = text.lines().next().and_then(|line| line.strip_prefix("version "));
-    let version: u32 = version
-        .and_then(|version| version.trim().parse().ok())
-        .context("/proc/schedstat does not begin with its version")?;
-    if version < FIRST_VERSION {
-        bail!("/proc/schedstat has version {version}; {FIRST_VERSION} or later is understood");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::{ALL, Measured, Outside, ProbeContext, Processes, begin, definition, 
 /// Read counters, wait, read them again, print the differences.
 #[derive(Args, Debug)]
 pub struct ProbeArgs {
-    #[arg(help = names(), value_parser = parse_probe, default_values = ["stat", "softirqs", "net_dev"])]
+    #[arg(help = ALL.iter().copied().map(name).collect::<Vec<_>>().join(", "), value_parser = parse_probe, default_values = ["stat", "softirqs", "net_dev"])]
     probes: Vec<Probe>,
     /// Seconds between the two readings.
     #[arg(long, default_value_t = 1.0)]
@@ -59,10 +59,6 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("writing to the standard output"),
     }
-}
-
-fn names() -> String {
-    ALL.iter().copied().map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn parse_probe(name: &str) -> Result<Probe, Error> {

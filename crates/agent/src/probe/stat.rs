@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind, ticks_per_s};
+use super::{IS_PROCFS_MOUNTED, ProbeKind, Source, ticks_per_s};
 use crate::values::Definition;
 
 /// Each time also by CPU: `cpu0.busy_s`.
@@ -29,22 +29,10 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn files(&self) -> &'static [File] {
-        &[("stat", IS_PROCFS_MOUNTED)]
-    }
-
-    fn parse(&self, texts: &[String]) -> Result<Sample> {
-        let [text] = texts else { bail!(OTHER_FILES) };
-        parse(text, ticks_per_s())
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Files(&[("stat", IS_PROCFS_MOUNTED)], |texts| parse(&texts[0], ticks_per_s())),
+};
 
 const MODES: [&str; 10] = [
     "user_s",

@@ -1,5 +1,6 @@
-//! The kernel's own files, which have no size: the library's way to read a file asks for that and then
-//! feels its way, with nine system calls where three do. A trial reads some twenty of them.
+//! Reads the kernel's own files, which report no size. The standard library asks for the size and then
+//! reads in growing steps, with nine system calls where three suffice. A trial reads some twenty such
+//! files.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -28,7 +28,13 @@ impl Instance {
     /// # Errors
     /// The kernel lacks one, or may not be asked from here.
     pub fn make(events: &[&str]) -> Result<Self> {
-        let (tracing, mount) = tracing()?;
+        let (tracing, mount) = mounted(
+            "tracefs",
+            TRACING,
+            "events",
+            "the tracing file system is not mounted and cannot be: this needs root of the machine \
+             itself and a kernel with CONFIG_TRACING",
+        )?;
         for event in events {
             if !tracing.join("events").join(event).exists() {
                 bail!(
@@ -80,20 +86,23 @@ impl Drop for Instance {
     }
 }
 
-/// The tracing file system: as it is mounted, else mounted for this purpose alone.
-fn tracing() -> Result<(PathBuf, Option<OwnedFd>)> {
-    if Path::new(TRACING).join("events").exists() {
-        return Ok((TRACING.into(), None));
+/// A file system of the kernel's own: where it is mounted as usual, by a file that it then has, else mounted for
+/// this purpose alone.
+pub fn mounted(
+    kind: &str,
+    usual: &str,
+    file: &str,
+    refused: &'static str,
+) -> Result<(PathBuf, Option<OwnedFd>)> {
+    if Path::new(usual).join(file).exists() {
+        return Ok((usual.into(), None));
     }
-    let mount = mount_nowhere("tracefs").context(
-        "the tracing file system is not mounted and cannot be: this needs root of the machine \
-         itself and a kernel with CONFIG_TRACING",
-    )?;
+    let mount = mount_nowhere(kind).context(refused)?;
     Ok((format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), Some(mount)))
 }
 
 /// A file system of the kernel's own, attached nowhere: it goes with the descriptor.
-pub fn mount_nowhere(kind: &str) -> rustix::io::Result<OwnedFd> {
+fn mount_nowhere(kind: &str) -> rustix::io::Result<OwnedFd> {
     let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(&context)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::counters::{Kind, Sample};
 use super::memory::kilobytes;
-use super::{ProbeContext, ProbeKind, kvm};
+use super::{ProbeContext, ProbeKind, Source, kvm};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -21,17 +21,7 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
-        sample(probe_context).map(Some)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind { values: VALUES, source: Source::Numbers(sample) };
 
 fn sample(probe_context: &ProbeContext) -> Result<Sample> {
     let vmm = kvm::vmm(probe_context)?;
@@ -42,6 +32,10 @@ fn sample(probe_context: &ProbeContext) -> Result<Sample> {
     // Exact, where `status` may lag; but only for those who may look into the process.
     let rollup = fs::read_to_string(process.join("smaps_rollup"));
     let exact = |name| kilobytes(rollup.as_deref().unwrap_or_default(), name);
+    let why_missing = rollup.as_ref().err().map_or_else(
+        || "this kernel does not count it".to_owned(),
+        |error| format!("smaps_rollup of the VMM cannot be read here ({error})"),
+    );
     let mut sample = Sample { identity: Some(format!("process {}", vmm.pid)), ..Sample::default() };
     for (value, found) in [
         ("rss_bytes_level", exact("Rss").or(kilobytes(&status, "VmRSS"))),
@@ -55,17 +49,10 @@ fn sample(probe_context: &ProbeContext) -> Result<Sample> {
     ] {
         match found {
             Some(kilobytes) => sample.count(value, kilobytes, Kind::Gauge, 1024.0),
-            None => sample.lacks(value, why_missing(rollup.as_ref().err())),
+            None => sample.lacks(value, &why_missing),
         }
     }
     Ok(sample)
-}
-
-fn why_missing(unreadable: Option<&std::io::Error>) -> String {
-    match unreadable {
-        Some(error) => format!("smaps_rollup of the VMM cannot be read here ({error})"),
-        None => "this kernel does not count it".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use anyhow::{Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::{File, OTHER_FILES, ProbeKind};
+use super::{ProbeKind, Source};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -18,22 +18,13 @@ const VALUES: &[Definition] = &[
 ];
 
 /// The probe.
-pub struct Counters;
-
-impl ProbeKind for Counters {
-    fn values(&self) -> &'static [Definition] {
-        VALUES
-    }
-
-    fn files(&self) -> &'static [File] {
-        &[("vmstat", "the kernel is built without CONFIG_VM_EVENT_COUNTERS, or no procfs")]
-    }
-
-    fn parse(&self, texts: &[String]) -> Result<Sample> {
-        let [text] = texts else { bail!(OTHER_FILES) };
-        parse(text)
-    }
-}
+pub const KIND: ProbeKind = ProbeKind {
+    values: VALUES,
+    source: Source::Files(
+        &[("vmstat", "the kernel is built without CONFIG_VM_EVENT_COUNTERS, or no procfs")],
+        |texts| parse(&texts[0]),
+    ),
+};
 
 /// Names that look like amounts and are events (`enum node_stat_item` and mm/vmstat.c).
 const EVENTS: [&str; 8] = [
@@ -54,16 +45,12 @@ pub fn parse(text: &str) -> Result<Sample> {
         let Ok(value) = value.trim().parse() else {
             bail!("/proc/vmstat holds {value:?} for {name}");
         };
-        if is_event(name) {
+        let is_amount = name.starts_with("nr_") || name == "workingset_nodes";
+        if !is_amount || EVENTS.iter().any(|event| name.starts_with(event)) {
             sample.count(name, value, Kind::Counter, 1.0);
         }
     }
     Ok(sample)
-}
-
-fn is_event(name: &str) -> bool {
-    let amount = name.starts_with("nr_") || name == "workingset_nodes";
-    !amount || EVENTS.iter().any(|event| name.starts_with(event))
 }
 
 #[cfg(test)]

@@ -47,9 +47,11 @@ impl Scope {
 }
 
 /// One node's cgroup: one directory, or one in each hierarchy that is needed.
+#[derive(Default)]
 pub struct Cgroup {
     directories: Vec<PathBuf>,
-    accounting: Accounting,
+    /// Which version accounts for the node, and the directory with the files that do.
+    accounting: Option<(&'static str, PathBuf)>,
     limited: bool,
     bound: bool,
 }
@@ -64,17 +66,11 @@ pub struct Limits<'a> {
     pub cpus: &'a [u32],
 }
 
-enum Accounting {
-    V2(PathBuf),
-    V1(PathBuf),
-    None,
-}
-
 impl Cgroup {
     /// Makes it, with those limits that can be set. An error means that none can be made here.
     pub fn make(scope: &Scope, node: &str, limits: Limits) -> Result<Self> {
         let name = scope.member(node);
-        let mut cgroup = Cgroup::none();
+        let mut cgroup = Cgroup::default();
         for hierarchy in &hierarchies()? {
             match hierarchy.kind.as_str() {
                 "cgroup2" => cgroup.use_v2(hierarchy, &name, limits),
@@ -84,7 +80,7 @@ impl Cgroup {
                 _ => {}
             }
         }
-        if matches!(cgroup.accounting, Accounting::None) && !cgroup.limited {
+        if cgroup.accounting.is_none() && !cgroup.limited {
             cgroup.remove();
             bail!("no cgroup hierarchy can be written to");
         }
@@ -96,7 +92,7 @@ impl Cgroup {
     /// In version 2 it is made in this process's own and in none above: there it would be outside of the
     /// weight and quota of CPU time that this process has, and what runs in it weighed under others.
     pub fn of_cpus(scope: &Scope, node: &str, cpus: &[u32]) -> Option<Self> {
-        let mut cgroup = Cgroup::none();
+        let mut cgroup = Cgroup::default();
         let (name, limits) = (scope.member(node), Limits { memory: None, cpus });
         for mut hierarchy in hierarchies().ok()? {
             match hierarchy.kind.as_str() {
@@ -111,18 +107,9 @@ impl Cgroup {
         cgroup.bound.then_some(cgroup)
     }
 
-    fn none() -> Self {
-        Cgroup {
-            directories: Vec::new(),
-            accounting: Accounting::None,
-            limited: false,
-            bound: false,
-        }
-    }
-
-    /// In the nearest place that sets the most of what was asked for, memory first: a process has one
-    /// cgroup of version 2. Which controllers are handed down there is the administrator's choice, and is
-    /// not changed here.
+    /// Chooses the nearest place that can set the most of the limits, memory first, because a process has
+    /// one cgroup of version 2. Which controllers are handed down there is the administrator's choice, and
+    /// is not changed here.
     fn use_v2(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
         let mut chosen: Option<(PathBuf, (bool, bool))> = None;
         for place in &hierarchy.places {
@@ -142,7 +129,7 @@ impl Cgroup {
         }
         let Some((directory, set)) = chosen else { return };
         (self.limited, self.bound) = set;
-        self.accounting = Accounting::V2(directory.clone());
+        self.accounting = Some(("v2", directory.clone()));
         self.directories.push(directory);
     }
 
@@ -173,11 +160,10 @@ impl Cgroup {
     }
 
     fn use_v1_accounting(&mut self, hierarchy: &Hierarchy, name: &str) {
-        if !matches!(self.accounting, Accounting::None) {
-            return;
-        }
-        if let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name)) {
-            self.accounting = Accounting::V1(directory.clone());
+        if self.accounting.is_none()
+            && let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name))
+        {
+            self.accounting = Some(("v1", directory.clone()));
             self.directories.push(directory);
         }
     }
@@ -199,19 +185,12 @@ impl Cgroup {
 
     /// Which version accounts for the node.
     pub fn version(&self) -> Option<String> {
-        match self.accounting {
-            Accounting::V2(_) => Some("v2".to_owned()),
-            Accounting::V1(_) => Some("v1".to_owned()),
-            Accounting::None => None,
-        }
+        self.accounting.as_ref().map(|(version, _)| (*version).to_owned())
     }
 
     /// The directory whose files account for the node's CPU time.
     pub fn accounting(&self) -> Option<&Path> {
-        match &self.accounting {
-            Accounting::V2(directory) | Accounting::V1(directory) => Some(directory),
-            Accounting::None => None,
-        }
+        self.accounting.as_ref().map(|(_, directory)| directory.as_path())
     }
 
     /// Removes it. Its processes have ended; the kernel may need a moment to notice.
@@ -259,28 +238,20 @@ pub fn sweep() {
     }
 }
 
-/// Whether something is called as what runs make.
-pub fn is_of_a_run(name: &str) -> bool {
-    run_of(name).is_some()
-}
-
 /// What the run is called that something is called after.
 pub fn run_of(name: &str) -> Option<&str> {
-    let run = name.split('.').next()?;
-    let (pid, start) = run.strip_prefix(PREFIX)?.split_once('-')?;
-    (pid.parse::<u32>().is_ok() && start.parse::<u64>().is_ok()).then_some(run)
+    process_of(name).and_then(|_| name.split('.').next())
 }
 
 /// Whether the run that something is called after has not ended.
 pub fn is_alive(name: &str) -> bool {
-    let run = name.split('.').next().unwrap_or_default();
-    let Some((pid, start)) = run.strip_prefix(PREFIX).and_then(|run| run.split_once('-')) else {
-        return true;
-    };
-    match (pid.parse(), start.parse::<u64>()) {
-        (Ok(pid), Ok(start)) => start_time(pid) == Some(start),
-        _ => true,
-    }
+    process_of(name).is_none_or(|(pid, start)| start_time(pid) == Some(start))
+}
+
+/// The run's first process, and when that started.
+fn process_of(name: &str) -> Option<(u32, u64)> {
+    let (pid, start) = name.split('.').next()?.strip_prefix(PREFIX)?.split_once('-')?;
+    Some((pid.parse().ok()?, start.parse().ok()?))
 }
 
 fn start_time(pid: u32) -> Option<u64> {
@@ -451,7 +422,7 @@ mod tests {
         let chosen = |limits: Limits| {
             let hierarchy =
                 Hierarchy { kind: "cgroup2".into(), controllers: vec![], places: places.to_vec() };
-            let mut cgroup = Cgroup::none();
+            let mut cgroup = Cgroup::default();
             cgroup.use_v2(&hierarchy, "node", limits);
             (std::mem::take(&mut cgroup.directories), cgroup.limited, cgroup.bound)
         };
@@ -478,8 +449,8 @@ mod tests {
         assert!(is_alive(&format!("{}.guest0", own.name())));
         assert!(!is_alive(&format!("{PREFIX}{}-1.guest0", std::process::id())));
         assert!(is_alive("hypertare-somebody-elses"));
-        assert!(is_of_a_run(own.name()) && is_of_a_run(&own.member("guest0")));
-        assert!(!is_of_a_run("hypertare-somebody-elses") && !is_of_a_run("mail"));
+        assert_eq!(run_of(&own.member("guest0")), Some(own.name()));
+        assert!(run_of("hypertare-somebody-elses").is_none() && run_of("mail").is_none());
         assert!(own.owns(&format!("{}.guest0", own.name())));
         assert!(!own.owns(&format!("{}0.guest0", own.name())));
     }

@@ -15,3 +15,26 @@ pub mod signals;
 pub mod spawn;
 pub mod under_xen;
 pub mod weights;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use hypertare_plan::AGENT_PREFIX;
+
+/// Says why this process has failed. Nobody may be reading; the exit status says it too.
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    let _ = writeln!(io::stderr(), "{AGENT_PREFIX}{error:#}");
+    ExitCode::FAILURE
+}
+
+/// Looks again after each pause until something is so; false where it is not by the deadline.
+pub fn wait_until(deadline: Instant, pause: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    while !is_so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(pause);
+    }
+    true
+}

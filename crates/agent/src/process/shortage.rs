@@ -1,9 +1,9 @@
-//! When memory runs out in a guest, or in Xen's driver domain: who dies of it, how much is given to
-//! files beforehand, and what is said of it.
+//! Handles the lack of memory in a guest, or in Xen's driver domain: which process is killed, how much
+//! files may take, and which error is reported.
 //!
-//! Files in memory belong to no process, so that killing one frees none of them: a kernel that finds
-//! no memory would kill one process after the other, the agent among them, and the guest be lost. So
-//! the agent is spared, and files never get so much that nothing is left to work with.
+//! Files in memory belong to no process, so killing a process frees none of them: a kernel without free
+//! memory would kill one process after the other, the agent among them, and the guest would be lost. So the
+//! agent is spared, and files never get all of the memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ pub fn spare_this_process() -> Result<()> {
     fs::write(ADJUSTMENT, "-1000").with_context(|| format!("cannot write {ADJUSTMENT}"))
 }
 
-/// Takes back what was inherited from an agent that is spared. Who is spared less than others stays so.
+/// Undoes the protection that was inherited from a spared agent. A process that is to be killed earlier
+/// than others stays so.
 pub fn expose_this_process() -> Result<()> {
     let is_spared = fs::read_to_string(ADJUSTMENT).is_ok_and(|text| text.starts_with('-'));
     if is_spared {
@@ -134,11 +135,12 @@ fn room(place: &Path) -> Option<(u64, u64)> {
 }
 
 /// Of a line of /proc/meminfo, which are in KiB.
-fn bytes(text: &str, name: &str) -> Option<u64> {
+pub fn bytes(text: &str, name: &str) -> Option<u64> {
     number(text, name)?.checked_mul(1 << 10)
 }
 
-fn number(text: &str, name: &str) -> Option<u64> {
+/// The number after a word that begins a line.
+pub fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some(name)).then(|| words.next()?.parse().ok())?
@@ -159,6 +161,7 @@ mod tests {
         let text = "MemTotal:  2048 kB\nMemAvailable:\t1024 kB\noom_kill_x 9\noom_kill 3\n";
         assert_eq!(bytes(text, "MemTotal:"), Some(2 << 20));
         assert_eq!(bytes(text, "MemAvailable:"), Some(1 << 20));
+        assert_eq!(bytes("MemTotal: 99999999999999999999 kB", "MemTotal:"), None);
         assert_eq!(number(text, "oom_kill"), Some(3));
         assert_eq!(number(text, "Mem"), None);
         assert_eq!(number("oom_kill many", "oom_kill"), None);

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -178,7 +178,11 @@ impl Child {
                 break;
             }
         }
-        *self.status.insert(Ended::from_status(status))
+        *self.status.insert(if libc::WIFSIGNALED(status) {
+            Ended::Killed(libc::WTERMSIG(status))
+        } else {
+            Ended::Exited(libc::WEXITSTATUS(status))
+        })
     }
 
     /// Waits until the deadline at most.
@@ -191,7 +195,7 @@ impl Child {
 }
 
 /// Whether the descriptor becomes readable (or its other end closes) before the deadline.
-fn readable(descriptor: &OwnedFd, deadline: Instant) -> bool {
+pub fn readable(descriptor: &impl AsFd, deadline: Instant) -> bool {
     loop {
         let left =
             deadline.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
@@ -201,20 +205,9 @@ fn readable(descriptor: &OwnedFd, deadline: Instant) -> bool {
         };
         let mut watched = [PollFd::new(descriptor, PollFlags::IN)];
         match poll(&mut watched, Some(&timeout)) {
-            Ok(0) => return false,
-            Ok(_) => return true,
+            Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
-        }
-    }
-}
-
-impl Ended {
-    fn from_status(status: libc::c_int) -> Self {
-        if libc::WIFSIGNALED(status) {
-            Ended::Killed(libc::WTERMSIG(status))
-        } else {
-            Ended::Exited(libc::WEXITSTATUS(status))
         }
     }
 }

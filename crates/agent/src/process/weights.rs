@@ -57,7 +57,11 @@ impl Weights {
             };
             for root in hierarchy.places.iter().filter_map(|place| make_in(place, name)) {
                 let groups = Groups { root, version };
-                if groups.is_usable() {
+                let hand_on = || fs::write(groups.root.join("cgroup.subtree_control"), "+cpu");
+                // Whether the controller is handed down to here, and can be handed on.
+                if groups.root.join(groups.attribute()).exists()
+                    && (version == Version::V1 || hand_on().is_ok())
+                {
                     return Ok(Weights { groups });
                 }
                 remove_tree(&groups.root);
@@ -146,13 +150,6 @@ impl Groups {
 
     fn attribute(&self) -> &'static str {
         if self.version == Version::V1 { "cpu.shares" } else { "cpu.weight" }
-    }
-
-    /// Whether the controller is handed down to here, and can be handed on.
-    fn is_usable(&self) -> bool {
-        let hand_on = || fs::write(self.root.join("cgroup.subtree_control"), "+cpu");
-        self.root.join(self.attribute()).exists()
-            && (self.version == Version::V1 || hand_on().is_ok())
     }
 
     fn make(&self, name: &str) -> Result<PathBuf> {

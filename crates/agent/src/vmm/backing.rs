@@ -7,11 +7,10 @@
 //! - `4K`: that advice is void in a process whose transparent huge pages are switched off (prctl),
 //!   which holds across exec and needs no setting of the machine.
 //!
-//! None of them touches pages in advance: a page is mapped when the guest first uses it, for all
-//! alike. So what is read back is of what the guest has used by then, a booted kernel at least.
+//! None of them touches pages in advance: a page is mapped when the guest first uses it. So the kernel
+//! reports the pages that the guest has used by then, a booted kernel's at least.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -43,15 +42,6 @@ fn check_thp(enabled: &str) -> Result<()> {
             "the machine's transparent huge pages are switched off; as root: \
              echo madvise > {THP}"
         ),
-    }
-}
-
-/// Switches transparent huge pages off in the calling process and what it executes.
-pub fn forbid_huge_pages() -> io::Result<()> {
-    // SAFETY: no memory is passed.
-    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `hypertare-agent guest`: boots one guest alone, says how that went, and ends it. This is how to
 //! find out whether an accelerator really works: /dev/kvm may exist, open, and still run nothing.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hypertare_plan::{
-    AGENT_PREFIX, Accelerator, Guest, GuestSettings, Hello, Line, MAX_LINE, Node, NodeKind,
-    NodeReady, NumberedOrder, Order, PROTOCOL, Record,
+    Accelerator, Guest, GuestSettings, Hello, Line, MAX_LINE, Node, NodeKind, NodeReady,
+    NumberedOrder, Order, PROTOCOL, Record,
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
@@ -19,6 +19,7 @@ use super::spec::Spec;
 use super::{Vmm, start};
 use super::{jail, paging};
 use crate::emit::Emitter;
+use crate::process::failed;
 use crate::units::parse_size;
 
 /// How long one look at the channel may take before the VM is looked at.
@@ -83,21 +84,13 @@ enum Choice {
 /// Exit status 0 when the guest's agent answered; else 1, with the reason and what the guest
 /// printed last on standard error.
 pub fn main(options: &Boot) -> ExitCode {
-    match boot(options).and_then(|(hello, ready)| print(hello, ready)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody may be reading; the exit status says it too.
-            let _ = writeln!(io::stderr(), "{AGENT_PREFIX}{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn print(hello: Hello, ready: NodeReady) -> Result<()> {
-    let emitter = Emitter::stdout();
-    emitter.emit(&Record::Hello(hello))?;
-    emitter.emit(&Record::Node(ready))?;
-    Ok(())
+    let printed = boot(options).and_then(|(hello, ready)| {
+        let emitter = Emitter::stdout();
+        emitter.emit(&Record::Hello(hello))?;
+        emitter.emit(&Record::Node(ready))?;
+        Ok(())
+    });
+    printed.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
 }
 
 /// Boots the guest and ends it, and says what its agent and its VMM said.
@@ -126,16 +119,9 @@ pub fn boot(options: &Boot) -> Result<(Hello, NodeReady)> {
         accelerator: Some(state.accelerator),
         vmm: Some(state.version),
         vmm_argv: state.argv,
-        cgroup: None,
         paging: paging::of_guest(state.accelerator),
         backing: vmm.backing()?,
-        datapath: None,
-        datapath_cpus: vec![],
-        joined: None,
-        scheduler: None,
-        tsc: None,
-        placed: None,
-        driver: None,
+        ..NodeReady::default()
     };
     end(vmm)?;
     Ok((Hello { node: NAME.into(), ..hello }, ready))

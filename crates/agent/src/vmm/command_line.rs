@@ -61,25 +61,23 @@ pub const PCI_DRIVER: &str = "virtio_pci";
 /// out.
 const PORT_DRIVER: &str = "virtio_console";
 
-/// How a model is called, driven and attached.
+/// How a model is called and driven.
 pub struct Nic {
     pub device: &'static str,
     pub driver: &'static str,
-    /// It can take and give frames with checksum and segmentation left to others.
-    pub vnet_header: bool,
 }
 
 pub fn nic(model: NicModel) -> Nic {
-    let (device, driver, vnet_header) = match model {
-        NicModel::VirtioNet => ("virtio-net-pci", "virtio_net", true),
-        NicModel::E1000 => ("e1000", "e1000", false),
-        NicModel::E1000e => ("e1000e", "e1000e", true),
-        NicModel::Vmxnet3 => ("vmxnet3", "vmxnet3", true),
+    let (device, driver) = match model {
+        NicModel::VirtioNet => ("virtio-net-pci", "virtio_net"),
+        NicModel::E1000 => ("e1000", "e1000"),
+        NicModel::E1000e => ("e1000e", "e1000e"),
+        NicModel::Vmxnet3 => ("vmxnet3", "vmxnet3"),
         // QEMU's model is an 8139C+, which 8139too does not drive.
-        NicModel::Rtl8139 => ("rtl8139", "8139cp", false),
-        NicModel::Pcnet => ("pcnet", "pcnet32", false),
+        NicModel::Rtl8139 => ("rtl8139", "8139cp"),
+        NicModel::Pcnet => ("pcnet", "pcnet32"),
     };
-    Nic { device, driver, vnet_header }
+    Nic { device, driver }
 }
 
 pub fn is_mac(text: &str) -> bool {

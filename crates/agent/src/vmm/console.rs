@@ -58,22 +58,18 @@ impl Tail {
             return;
         }
         if self.panic.is_none() {
-            self.panic = panic_in(&line).map(str::to_owned);
+            // At the beginning of a message only: a program may print the words as well.
+            let message = match line.strip_prefix('[') {
+                Some(stamped) => stamped.split_once("] ").map_or("", |(_, message)| message),
+                None => &line,
+            };
+            self.panic = message.starts_with(PANIC).then(|| message.to_owned());
         }
         if self.lines.len() == self.most {
             self.lines.pop_front();
         }
         self.lines.push_back(line);
     }
-}
-
-/// At the beginning of a message only: a program may print the words as well.
-fn panic_in(line: &str) -> Option<&str> {
-    let message = match line.strip_prefix('[') {
-        Some(stamped) => stamped.split_once("] ")?.1,
-        None => line,
-    };
-    message.starts_with(PANIC).then_some(message)
 }
 
 fn readable(bytes: &[u8]) -> String {

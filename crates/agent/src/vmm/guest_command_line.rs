@@ -50,11 +50,6 @@ pub fn model(interface: &Interface) -> NicModel {
     interface.nic.unwrap_or(NicModel::VirtioNet)
 }
 
-/// Whether the TAP of a model is to be opened with IFF_VNET_HDR.
-pub fn wants_vnet_header(model: NicModel) -> bool {
-    nic(model).vnet_header
-}
-
 /// The command line, the program included. Kernel and archives are under [`KERNEL_FD`] and
 /// [`INITRAMFS_FD`].
 pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
@@ -63,7 +58,11 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
         line.sandbox();
     }
     machine(&mut line, spec.guest)?;
-    console_and_control(&mut line, spec.guest.settings.machine_type);
+    line.option("-chardev", ["stdio,id=console,signal=off"]);
+    line.option("-chardev", [format!("socket,id=qmp,fd={QMP_FD}")]);
+    line.option("-mon", ["chardev=qmp,mode=control"]);
+    line.option("-chardev", [format!("socket,id=channel,fd={CHANNEL_FD}")]);
+    line.console_and_port(bus(spec.guest.settings.machine_type).1, "channel", "");
     let mut number = FIRST_PORT_FD;
     for (index, port) in spec.ports.iter().enumerate() {
         network(&mut line, index, port, number, spec)?;
@@ -147,14 +146,6 @@ fn bus(machine_type: MachineType) -> (&'static str, &'static str) {
     }
 }
 
-fn console_and_control(line: &mut CommandLine, machine_type: MachineType) {
-    line.option("-chardev", ["stdio,id=console,signal=off"]);
-    line.option("-chardev", [format!("socket,id=qmp,fd={QMP_FD}")]);
-    line.option("-mon", ["chardev=qmp,mode=control"]);
-    line.option("-chardev", [format!("socket,id=channel,fd={CHANNEL_FD}")]);
-    line.console_and_port(bus(machine_type).1, "channel", "");
-}
-
 fn network(
     line: &mut CommandLine,
     index: usize,
@@ -173,7 +164,13 @@ fn network(
         more += ",mq=on";
     }
     let device = if machine_type == MachineType::Microvm {
-        microvm_card(model)?
+        // It has no PCI, which all others are cards for.
+        ensure!(
+            model == NicModel::VirtioNet,
+            "a microvm has no PCI for {}: give it a virtio-net",
+            nic(model).device
+        );
+        "virtio-net-device"
     } else {
         more.insert_str(0, ",romfile=");
         if spec.no_vectors && model == NicModel::VirtioNet {
@@ -184,14 +181,6 @@ fn network(
     let mac = mac(port.interface)?;
     line.nic(index, &Plugged { device, mac, netdev: &netdev, more: &more });
     Ok(())
-}
-
-/// It has no PCI, which all others are cards for.
-fn microvm_card(model: NicModel) -> Result<&'static str> {
-    match model {
-        NicModel::VirtioNet => Ok("virtio-net-device"),
-        _ => bail!("a microvm has no PCI for {}: give it a virtio-net", nic(model).device),
-    }
 }
 
 /// QEMU would give every guest the same addresses, in order, so there is no default.

@@ -1,13 +1,13 @@
-//! What stands between a guest that has broken out of its QEMU and this host. QEMU is given what it
-//! works with as descriptors, so it needs next to nothing of a process's usual powers:
+//! Keeps a guest that has broken out of its QEMU from this host. QEMU is given all that it works with as
+//! descriptors, so it needs next to nothing of a process's usual powers:
 //!
 //! - **System calls**: QEMU's own filter (`-sandbox`), which libvirt switches on as well.
 //! - **Files**: a mount namespace of its own in which everything is read-only. Device nodes are not
 //!   (KVM works), nor is what came as a descriptor.
-//! - **User**: started by root, it runs under a number that nobody has. Anyone else has but one user
-//!   to give, their own, which is what QEMU runs under then.
-//! - **Capabilities**: none, also none to be had (empty bounding set, `no_new_privs`). With a file
-//!   share it keeps the one to read and search, for a guest is to read what a command without one may.
+//! - **User**: started by root, QEMU runs under a user number that no user has; started by anyone else, it
+//!   runs under their own.
+//! - **Capabilities**: zero, and it can gain none (empty bounding set, `no_new_privs`). With a file share it
+//!   keeps the one to read and search, because a guest is to read the files that a native command can read.
 //!
 //! On an experiment's own machine there is none of it: that machine is thrown away and holds nothing
 //! of this host's, and each step would cost instructions of virtual time.
@@ -29,8 +29,8 @@ use super::initramfs::concatenate;
 use crate::boot_contract::is_own_machine;
 use crate::capabilities::narrow_bounding_set;
 
-/// The highest number that a user of a machine's own may have; 65534 is nobody, whom others use too.
-/// systemd gives 65520 to 65533 to no one, and distributions hand theirs out from below.
+/// The highest user number that QEMU may get; 65534 is `nobody`, which other programs use too. systemd
+/// gives 65520 to 65533 to no user, and distributions assign theirs from below.
 const HIGHEST: u32 = 65533;
 
 const KVM: &str = "/dev/kvm";
@@ -60,7 +60,7 @@ struct User {
 }
 
 impl Jail {
-    /// As strict as this host allows; what it does not is reported by [`Jail::missing`].
+    /// A jail as strict as this host allows; [`Jail::missing`] reports the walls that it does not allow.
     ///
     /// # Errors
     /// The kernel does not say which capabilities this process has.
@@ -71,7 +71,8 @@ impl Jail {
         let has = rustix::thread::capabilities(None).context("own capabilities")?.permitted;
         let mut missing = Vec::new();
         let read_only = has.contains(CapabilitySet::SYS_ADMIN) && {
-            let can = can_set_mounts();
+            // The kernel looks at the size first, and says so, unless it does not know the call.
+            let can = set_mounts(None) == Err(rustix::io::Errno::INVAL);
             missing.extend((!can).then(|| NO_READ_ONLY.to_owned()));
             can
         };
@@ -108,9 +109,10 @@ impl Jail {
             Some(Steps { user: Some(user), .. }) => user.id,
             Some(_) => rustix::process::geteuid().as_raw(),
         };
-        match may_read(&file.metadata()?, runs_as) {
-            true => Ok(file),
-            false => concatenate(&[path.to_owned()]),
+        if may_read(&file.metadata()?, runs_as) {
+            Ok(file)
+        } else {
+            concatenate(&[path.to_owned()])
         }
     }
 
@@ -130,9 +132,21 @@ impl Jail {
             narrow_bounding_set(CapabilitySet::empty())?;
         }
         if let Some(user) = &steps.user {
-            become_user(user)?;
+            let (uid, gid) = (Uid::from_raw(user.id), Gid::from_raw(user.id));
+            // The permitted capabilities stay, to be chosen from below.
+            rustix::thread::set_keep_capabilities(true)?;
+            rustix::thread::set_thread_groups(&user.groups)?;
+            rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+            rustix::thread::set_thread_res_uid(uid, uid, uid)?;
         }
-        keep_only(steps.keeps)?;
+        let kept = steps.keeps;
+        let own = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+        rustix::thread::set_capabilities(None, own)?;
+        // Ambient as well: others than root keep nothing else across exec.
+        if kept.contains(CapabilitySet::DAC_READ_SEARCH) {
+            let which = CapabilitySet::DAC_READ_SEARCH;
+            rustix::thread::configure_capability_in_ambient_set(which, true)?;
+        }
         rustix::thread::set_no_new_privs(true)?;
         Ok(())
     }
@@ -154,7 +168,7 @@ pub fn has_sandbox() -> bool {
     })
 }
 
-/// Whom QEMU is to run under, if there is anyone; or why it stays root although there is.
+/// The user under which QEMU is to run, if there is a free one; or the reason why it stays root.
 fn user(accelerator: Accelerator) -> Result<Option<User>, String> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(read);
@@ -186,14 +200,11 @@ fn user(accelerator: Accelerator) -> Result<Option<User>, String> {
 /// The highest number that is mapped here for users and for groups, and that neither a user nor a group
 /// has.
 fn own_id(maps: &[String; 2], known: &[String; 2]) -> Option<u32> {
+    // The third field of a line of /etc/passwd or /etc/group.
+    let id_of = |line: &str| line.split(':').nth(2)?.parse().ok();
     let taken: Vec<u32> = known.iter().flat_map(|file| file.lines()).filter_map(id_of).collect();
     let is_own = |id: &u32| maps.iter().all(|map| is_mapped(map, *id)) && !taken.contains(id);
     (1..=HIGHEST).rev().find(is_own)
-}
-
-/// The third field of a line of /etc/passwd or /etc/group.
-fn id_of(line: &str) -> Option<u32> {
-    line.split(':').nth(2)?.parse().ok()
 }
 
 fn is_mapped(map: &str, id: u32) -> bool {
@@ -213,7 +224,7 @@ enum Opener {
     Root,
 }
 
-/// Who may read and write a device. Root's group is no help: much of what is root's is readable to it.
+/// Who may read and write a device. Root's group does not count: it may read many of root's files.
 fn opener(mode: u32, group: u32) -> Opener {
     match (mode & 0o006 == 0o006, mode & 0o060 == 0o060 && group != 0) {
         (true, _) => Opener::All,
@@ -238,11 +249,6 @@ fn all_may_execute(program: &Path) -> bool {
 fn may_read(file: &Metadata, user: u32) -> bool {
     let bit = if file.uid() == user { 0o400 } else { 0o004 };
     file.mode() & bit != 0
-}
-
-/// The kernel looks at the size first, and says so, unless it does not know the call.
-fn can_set_mounts() -> bool {
-    set_mounts(None) == Err(rustix::io::Errno::INVAL)
 }
 
 fn make_read_only() -> io::Result<()> {
@@ -278,27 +284,6 @@ fn set_mounts(wanted: Option<&libc::mount_attr>) -> rustix::io::Result<()> {
         _ => Err(rustix::io::Errno::from_io_error(&io::Error::last_os_error())
             .unwrap_or(rustix::io::Errno::IO)),
     }
-}
-
-/// The permitted capabilities stay, for [`keep_only`] to choose from.
-fn become_user(user: &User) -> io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(user.id), Gid::from_raw(user.id));
-    rustix::thread::set_keep_capabilities(true)?;
-    rustix::thread::set_thread_groups(&user.groups)?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    Ok(())
-}
-
-/// Ambient as well: others than root keep nothing else across exec.
-fn keep_only(kept: CapabilitySet) -> io::Result<()> {
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
-    rustix::thread::set_capabilities(None, sets)?;
-    if kept.contains(CapabilitySet::DAC_READ_SEARCH) {
-        let which = CapabilitySet::DAC_READ_SEARCH;
-        rustix::thread::configure_capability_in_ambient_set(which, true)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub struct Port<'a> {
 }
 
 /// What moves packets between a card's rings and the machine's kernel. A TAP has a descriptor for each
-/// pair of queues, opened as [`super::guest_command_line::wants_vnet_header`] says.
+/// pair of queues.
 pub enum Way {
     /// QEMU itself.
     Qemu { taps: Vec<OwnedFd> },

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Backing, CONSOLE_PREFIX, Guest, MAX_CONSOLE_LINES, Pages};
+use hypertare_plan::{Accelerator, Backing, CONSOLE_PREFIX, MAX_CONSOLE_LINES, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -34,7 +34,8 @@ use super::paging;
 use super::qmp::{Ending, Qmp};
 use super::spec::Spec;
 use super::{Quit, Vmm, VmmState};
-use crate::process::cpus;
+use crate::process::spawn::readable;
+use crate::process::{cpus, wait_until};
 
 /// Lines kept of QEMU's own messages.
 const MAX_ERROR_LINES: usize = 10;
@@ -74,8 +75,7 @@ struct Printed {
 impl Qemu {
     /// Starts QEMU and returns at once: whether the guest boots is seen on its channel.
     pub fn start(spec: Spec) -> Result<Qemu> {
-        check_files(&spec)?;
-        check_memory(spec.guest)?;
+        check(&spec)?;
         let jail = Jail::new(spec.guest.accelerator, spec.share.is_some())?;
         let mut missing = jail.missing().to_vec();
         let has_sandbox = jail.wants_sandbox() && jail::has_sandbox();
@@ -105,8 +105,9 @@ impl Qemu {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if spec.guest.settings.pages == Some(Pages::Small) {
+            let forbid = || Ok(rustix::thread::disable_transparent_huge_pages(true)?);
             // SAFETY: one system call, between fork and exec.
-            unsafe { command.pre_exec(backing::forbid_huge_pages) };
+            unsafe { command.pre_exec(forbid) };
         }
         // SAFETY: system calls only, between fork and exec.
         unsafe { command.pre_exec(move || jail.enter()) };
@@ -172,9 +173,8 @@ impl Vmm for Qemu {
     }
 
     fn bind_own_threads(&mut self, cpu: u32) -> Result<()> {
-        let vcpus = self.qmp.cpu_threads()?;
+        let mut seen = self.qmp.cpu_threads()?;
         let pid = self.pid().as_raw_nonzero().get();
-        let mut seen = vcpus;
         // One that was not bound yet may have started another meanwhile.
         for _ in 0..LOOKS_FOR_THREADS {
             let mut others = cpus::threads(pid)?;
@@ -208,7 +208,9 @@ impl Vmm for Qemu {
     }
 
     fn failure(&mut self) -> Option<String> {
-        if self.channel_has_ended() {
+        let mut channel = [PollFd::new(&self.channel, PollFlags::RDHUP)];
+        let has_ended = matches!(poll(&mut channel, Some(&Timespec::default())), Ok(1..));
+        if has_ended {
             self.wait(EXIT_LIMIT);
         }
         match self.status() {
@@ -247,7 +249,7 @@ impl Qemu {
 
     /// Waits for QEMU's end, and returns whether it has come.
     fn wait(&mut self, limit: Duration) -> bool {
-        wait_readable(self.pidfd.as_fd(), limit) && self.status().is_some()
+        readable(&self.pidfd, Instant::now() + limit) && self.status().is_some()
     }
 
     fn status(&mut self) -> Option<ExitStatus> {
@@ -259,11 +261,6 @@ impl Qemu {
             };
         }
         self.ended
-    }
-
-    fn channel_has_ended(&self) -> bool {
-        let mut polled = [PollFd::new(&self.channel, PollFlags::RDHUP)];
-        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
     fn explain(&mut self, status: ExitStatus) -> String {
@@ -290,8 +287,8 @@ impl Qemu {
         }
     }
 
-    /// An init that cannot go on says so on the console before it ends the guest; the kernel adds
-    /// that it does.
+    /// The last line of an init that could not go on: it prints the reason before it ends the guest, and
+    /// the kernel prints more after that.
     fn last_words(&self) -> String {
         let lines = self.console_tail();
         let by_agent = lines.iter().rfind(|line| line.starts_with(CONSOLE_PREFIX));
@@ -322,17 +319,15 @@ impl Drop for Qemu {
     }
 }
 
-/// QEMU would complain as well, but later and in other words.
-fn check_files(spec: &Spec) -> Result<()> {
-    check_readable("kernel", &spec.guest.kernel)?;
-    if spec.guest.initramfs.is_empty() {
+fn check(spec: &Spec) -> Result<()> {
+    let guest = spec.guest;
+    // Of files QEMU would complain as well, but later and in other words.
+    check_readable("kernel", &guest.kernel)?;
+    if guest.initramfs.is_empty() {
         bail!("guest {} has no initramfs", spec.node.name);
     }
-    spec.guest.initramfs.iter().try_for_each(|path| check_readable("initramfs", path))
-}
-
-/// What would be found out only from what the guest does.
-fn check_memory(guest: &Guest) -> Result<()> {
+    guest.initramfs.iter().try_for_each(|path| check_readable("initramfs", path))?;
+    // Of memory it would be found out only from what the guest does.
     if let Some(asked) = guest.settings.paging {
         if guest.accelerator == Accelerator::Tcg {
             bail!("nested and shadow page tables are KVM's, but the guest is to be emulated (tcg)");
@@ -434,8 +429,8 @@ fn inherit(command: &mut Command, inherited: &[(RawFd, OwnedFd)]) -> Result<Vec<
     Ok(held)
 }
 
-/// Takes every free number below `above`, lest the pipe by which the standard library reports that
-/// a program could not be executed gets one of them, and is overwritten.
+/// Takes every free number below `above`. Otherwise the pipe by which the standard library reports that a
+/// program could not be executed could get one of them, and be overwritten.
 fn occupy(above: RawFd) -> Result<Vec<OwnedFd>> {
     let mut held = vec![OwnedFd::from(File::open("/dev/null")?)];
     while held[held.len() - 1].as_raw_fd() < above {
@@ -464,7 +459,7 @@ impl Watch {
             }
             if console == Flow::Ended || errors == Flow::Ended {
                 // Nothing more to read from one of them, which poll would report for ever.
-                wait_readable(self.pidfd.as_fd(), Duration::from_millis(20));
+                readable(&self.pidfd, Instant::now() + Duration::from_millis(20));
             }
         }
     }
@@ -511,23 +506,7 @@ fn lock(printed: &Mutex<Printed>) -> MutexGuard<'_, Printed> {
 /// may come to it later than whoever notices the end.
 fn await_whole(printed: &Mutex<Printed>) {
     let deadline = Instant::now() + READER_LIMIT;
-    while !lock(printed).whole && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Waits for a descriptor to become readable; interruptions do not prolong the limit.
-fn wait_readable(fd: BorrowedFd, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
-            Ok(ready) => return ready > 0,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
+    wait_until(deadline, Duration::from_millis(1), || lock(printed).whole);
 }
 
 #[cfg(test)]
@@ -551,7 +530,7 @@ mod tests {
         text.clear();
         (&other).read_to_string(&mut text).unwrap();
         assert_eq!(text, "high\n");
-        assert!(wait_readable(pidfd.as_fd(), Duration::from_secs(30)));
+        assert!(readable(&pidfd, Instant::now() + Duration::from_secs(30)));
         assert_eq!(child.wait().unwrap().code(), Some(3));
         await_whole(&printed);
         assert_eq!(lock(&printed).errors.lines(), ["wrong"]);

@@ -1,18 +1,20 @@
 //! How fast the TSC of an emulated guest counts, so that its kernel need not find out.
 //!
-//! TCG gives the host's TSC to its guests. Their kernels would count it against an emulated timer while they
-//! boot: where their VMM is not scheduled meanwhile, they count wrong, and their clocks are wrong from then
-//! on. The host's counts alike on all CPUs and through all states of power, where it says so.
+//! TCG gives the host's TSC to its guests. Their kernels would measure its rate against an emulated timer
+//! while they boot: if their VMM is not scheduled meanwhile, the rate is wrong, and so are their clocks
+//! from then on. The host's TSC runs at one rate on all CPUs and in all power states, where its CPU flags
+//! say so.
 
 use std::arch::x86_64::_rdtsc;
 use std::fs;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// So long is counted: the TSC and the clock are read within some 50 ns of each other.
+/// The time over which the rate is measured: the TSC and the clock are read within some 50 ns of each
+/// other.
 const COUNTED: Duration = Duration::from_millis(20);
 
-/// Of several readings the sharpest one counts.
+/// Readings, of which the most precise one counts.
 const READINGS: usize = 50;
 
 /// Thousands of cycles a second, where they come at a constant rate.

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use hypertare_plan::TscMode;
 
 use super::DRIVER_DOMAIN;
+use crate::net::frames::memory::Shared;
 
 const HYPERVISOR_VCPU_OP: u64 = 24;
 const GET_RUNSTATE_INFO: u64 = 4;
@@ -97,37 +98,32 @@ struct Runstate {
 /// RUNSTATE_runnable: ready to run, and on no CPU.
 const RUNNABLE: usize = 1;
 
-/// One page that the hypervisor may read and write.
-struct Page(*mut libc::c_void);
-
 const PAGE: usize = 4096;
 
-impl Page {
+/// One page that the hypervisor may read and write, with what is at its begin.
+struct Page<T> {
+    memory: Shared,
+    place: *mut T,
+}
+
+impl<T> Page<T> {
     fn new() -> Result<Self> {
         let file = File::options().read(true).write(true).open("/dev/xen/hypercall");
         let file = file.context("opening /dev/xen/hypercall: only a driver domain has it")?;
-        // SAFETY: a new mapping, owned by the value that is returned.
-        let place = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if place == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error()).context("mapping a buffer for the hypervisor");
-        }
-        Ok(Page(place))
+        let memory = Shared::map(&file, PAGE).context("mapping a buffer for the hypervisor")?;
+        let place = std::ptr::with_exposed_provenance_mut(memory.address() as usize);
+        Ok(Page { memory, place })
     }
-}
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, of this size, and nothing points into it any more.
-        unsafe { libc::munmap(self.0, PAGE) };
+    fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// What the hypervisor has written there.
+    fn read(&self) -> T {
+        const { assert!(size_of::<T>() <= PAGE) };
+        // SAFETY: the page is mapped as long as `self`, and of numbers any bytes are valid.
+        unsafe { self.place.read() }
     }
 }
 
@@ -151,10 +147,8 @@ const CRASH: u32 = 3;
 /// # Errors
 /// This is no driver domain, the hypervisor is of another release, or there is no such domain.
 pub fn cpu_ns(domain: u32) -> Result<u64> {
-    match info(domain)? {
-        Some(info) => Ok(info.cpu_time),
-        None => bail!("there is no domain {domain}"),
-    }
+    let info = info(domain)?.with_context(|| format!("there is no domain {domain}"))?;
+    Ok(info.cpu_time)
 }
 
 /// # Errors
@@ -168,7 +162,6 @@ pub fn state(domain: u32) -> Result<State> {
 /// # Errors
 /// As [`state`], or there is no such domain, or it has a mode of which a guest here is never.
 pub fn tsc_mode(domain: u32) -> Result<TscMode> {
-    let request = Page::new()?;
     let domctl = Domctl {
         cmd: GET_TSC_INFO,
         interface_version: INTERFACE_VERSION,
@@ -181,11 +174,7 @@ pub fn tsc_mode(domain: u32) -> Result<TscMode> {
         elapsed_ns: 0,
         rest: [0; 104],
     };
-    // SAFETY: the page is mapped, larger than a `Domctl`, and lives until the end of this function.
-    unsafe { request.0.cast::<Domctl>().write(domctl) };
-    call(HYPERVISOR_DOMCTL, [request.0 as u64, 0, 0, 0, 0])?;
-    // SAFETY: as above; the hypervisor has written a `Domctl` back.
-    match unsafe { request.0.cast::<Domctl>().read() }.tsc_mode {
+    match ask(HYPERVISOR_DOMCTL, domctl)?.tsc_mode {
         0 => Ok(TscMode::Default),
         1 => Ok(TscMode::Emulate),
         2 => Ok(TscMode::Native),
@@ -199,13 +188,21 @@ pub fn tsc_mode(domain: u32) -> Result<TscMode> {
 /// As [`state`].
 pub fn own_wait_ns() -> Result<u64> {
     let own = info(DRIVER_DOMAIN)?.context("the driver domain is not there")?;
-    let answer = Page::new()?;
+    let answer = Page::<Runstate>::new()?;
     (0..=own.max_vcpu_id).try_fold(0, |waited, vcpu| {
-        let arguments = [GET_RUNSTATE_INFO, u64::from(vcpu), answer.0 as u64, 0, 0];
+        let arguments = [GET_RUNSTATE_INFO, u64::from(vcpu), answer.address(), 0, 0];
         call(HYPERVISOR_VCPU_OP, arguments)?;
-        // SAFETY: the page is mapped, larger than a `Runstate`, which the hypervisor has written there.
-        Ok(waited + unsafe { answer.0.cast::<Runstate>().read() }.times[RUNNABLE])
+        Ok(waited + answer.read().times[RUNNABLE])
     })
+}
+
+/// Asks the hypervisor something of numbers alone, and returns the request as it has filled that in.
+fn ask<T>(op: u64, request: T) -> Result<T> {
+    let page = Page::<T>::new()?;
+    // SAFETY: the page is mapped, and larger than any request ([`Page::read`]).
+    unsafe { page.place.write(request) };
+    call(op, [page.address(), 0, 0, 0, 0])?;
+    Ok(page.read())
 }
 
 /// A hypercall, whose arguments point into pages that live as long as it takes.
@@ -233,23 +230,17 @@ fn state_of(flags: u32) -> State {
 
 fn info(domain: u32) -> Result<Option<DomainInfo>> {
     let domain = u16::try_from(domain).context("no domain has such a number")?;
-    let (request, answer) = (Page::new()?, Page::new()?);
+    let answer = Page::<DomainInfo>::new()?;
     let sysctl = Sysctl {
         cmd: GET_DOMAIN_INFO_LIST,
         interface_version: INTERFACE_VERSION,
         first_domain: domain,
         max_domains: 1,
-        buffer: answer.0 as u64,
+        buffer: answer.address(),
         num_domains: 0,
         rest: [0; 108],
     };
-    // SAFETY: the pages are mapped, large enough for what is written to them here and by the
-    // hypervisor (one `DomainInfo`), and live until the end of this function.
-    unsafe { request.0.cast::<Sysctl>().write(sysctl) };
-    call(HYPERVISOR_SYSCTL, [request.0 as u64, 0, 0, 0, 0])?;
-    // SAFETY: as above.
-    let (sysctl, info) =
-        unsafe { (request.0.cast::<Sysctl>().read(), answer.0.cast::<DomainInfo>().read()) };
+    let (sysctl, info) = (ask(HYPERVISOR_SYSCTL, sysctl)?, answer.read());
     Ok((sysctl.num_domains == 1 && info.domain == domain).then_some(info))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -23,14 +23,12 @@ pub fn open(path: &Path) -> Result<OwnedFd> {
     let mut options = File::options();
     let file = options.read(true).write(true).custom_flags(libc::O_NOCTTY).open(path);
     let file = file.with_context(|| format!("opening {}", path.display()))?;
-    make_raw(&file).with_context(|| format!("setting up {}", path.display()))?;
+    let made = tcgetattr(&file).and_then(|mut settings| {
+        settings.make_raw();
+        tcsetattr(&file, OptionalActions::Now, &settings)
+    });
+    made.with_context(|| format!("setting up {}", path.display()))?;
     Ok(file.into())
-}
-
-fn make_raw(terminal: &impl AsFd) -> io::Result<()> {
-    let mut settings = tcgetattr(terminal)?;
-    settings.make_raw();
-    Ok(tcsetattr(terminal, OptionalActions::Now, &settings)?)
 }
 
 /// The records that come out of a console; other lines go to whoever keeps what was printed.

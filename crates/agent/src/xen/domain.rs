@@ -18,6 +18,7 @@ use super::store::Store;
 use super::toolstack::XenToolstack;
 use super::vif::Joint;
 use super::{account, block, cleanup, console, scheduler, tools, vif};
+use crate::process::wait_until;
 use crate::vmm::initramfs::concatenate;
 use crate::vmm::spec::Medium;
 
@@ -52,13 +53,10 @@ impl Domain {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let name = toolstack.name(&node.name);
         let configuration = directory.join(format!("{name}.cfg"));
-        let archive = Archive::of(&plan.initramfs)?;
+        let (ramdisk, _joined) = archive(&plan.initramfs)?;
         let disk = disk.map(block::device).transpose()?;
-        fs::write(
-            &configuration,
-            text(node, plan, &archive.path, bench, toolstack, disk.as_deref())?,
-        )
-        .with_context(|| format!("writing {}", configuration.display()))?;
+        fs::write(&configuration, text(node, plan, &ramdisk, bench, toolstack, disk.as_deref())?)
+            .with_context(|| format!("writing {}", configuration.display()))?;
         // From here on it is destroyed, however far its making came.
         let mut domain = Domain { id: 0, name, joints: Vec::new(), tsc: plan.tsc, configuration };
         let file = domain.configuration.to_string_lossy();
@@ -132,16 +130,7 @@ impl Domain {
     }
 
     pub fn await_end(&self, limit: Duration) -> bool {
-        let deadline = Instant::now() + limit;
-        loop {
-            if self.failure().is_some() {
-                return true;
-            }
-            if Instant::now() > deadline {
-                return false;
-            }
-            std::thread::sleep(STEP);
-        }
+        wait_until(Instant::now() + limit, STEP, || self.failure().is_some())
     }
 }
 
@@ -168,25 +157,18 @@ pub fn failure(domain: u32) -> Option<String> {
     }
 }
 
-/// An initramfs as the one file that `xl` takes.
-struct Archive {
-    path: PathBuf,
-    /// Several are put together in memory, for as long as `xl` reads them.
-    _joined: Option<File>,
-}
-
-impl Archive {
-    fn of(parts: &[PathBuf]) -> Result<Self> {
-        if let [path] = parts {
-            return Ok(Archive { path: path.clone(), _joined: None });
-        }
-        let joined = concatenate(parts)?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), joined.as_raw_fd());
-        Ok(Archive { path: path.into(), _joined: Some(joined) })
+/// An initramfs as the one file that `xl` takes. Several are put together in memory, for as long as the file that is
+/// given back is open.
+fn archive(parts: &[PathBuf]) -> Result<(PathBuf, Option<File>)> {
+    if let [path] = parts {
+        return Ok((path.clone(), None));
     }
+    let joined = concatenate(parts)?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), joined.as_raw_fd());
+    Ok((path.into(), Some(joined)))
 }
 
-/// What a refusal of `xl create` means, as far as it is known.
+/// Explains an error of `xl create`, if it is a known one.
 fn reason(said: &str, plan: &Plan, script: &Path) -> Option<String> {
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if says(&["no loader found", "Invalid kernel", "decompress"]) {
@@ -243,7 +225,12 @@ fn text(
     line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
     line("memory", (plan.memory >> 20).to_string())?;
     line("vcpus", plan.cpus.to_string())?;
-    line("tsc_mode", quoted(tsc_word(plan.tsc))?)?;
+    let tsc = match plan.tsc {
+        TscMode::Native => "native",
+        TscMode::Emulate => "always_emulate",
+        TscMode::Default => "default",
+    };
+    line("tsc_mode", quoted(tsc)?)?;
     if !node.cpus.is_empty() {
         let cpus: Vec<String> = node.cpus.iter().map(u32::to_string).collect();
         line("cpus", quoted(&cpus.join(","))?)?;
@@ -261,15 +248,6 @@ fn text(
     Ok(text)
 }
 
-/// Of xl.cfg(5).
-fn tsc_word(mode: TscMode) -> &'static str {
-    match mode {
-        TscMode::Native => "native",
-        TscMode::Emulate => "always_emulate",
-        TscMode::Default => "default",
-    }
-}
-
 fn vif_text(bench: &Bench, interface: &Interface, script: &Path) -> Result<String> {
     let mac = interface.mac.as_deref().context("a Xen guest's interface needs a MAC address")?;
     let link = link_of(bench, interface)?;
@@ -282,12 +260,12 @@ fn vif_text(bench: &Bench, interface: &Interface, script: &Path) -> Result<Strin
     quoted(&format!("mac={mac},{way},mtu={},script={}", link.mtu, script.display()))
 }
 
-fn link_of<'a>(bench: &'a Bench, interface: &Interface) -> Result<&'a Link> {
+pub fn link_of<'a>(bench: &'a Bench, interface: &Interface) -> Result<&'a Link> {
     let link = bench.links.iter().find(|link| link.name == interface.link);
     link.with_context(|| format!("there is no link {}", interface.link))
 }
 
-/// As a string of xl.cfg(5), which has no way to write some characters.
+/// A string of xl.cfg(5), which cannot hold some characters.
 fn quoted(text: &str) -> Result<String> {
     if text.contains(['"', '\\', '\n']) || text.chars().any(char::is_control) {
         bail!("{text:?} holds a character that xl's configuration cannot");
@@ -409,10 +387,10 @@ mod tests {
     fn several_archives_are_one_file() {
         let part = tempfile::NamedTempFile::new().unwrap();
         fs::write(part.path(), "12345").unwrap();
-        let one = Archive::of(&[part.path().to_owned()]).unwrap();
-        assert_eq!(one.path, part.path());
-        let both = Archive::of(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
-        assert_eq!(fs::read(&both.path).unwrap(), b"12345\0\0\x0012345\0\0\0");
+        let (one, _) = archive(&[part.path().to_owned()]).unwrap();
+        assert_eq!(one, part.path());
+        let (both, _joined) = archive(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
+        assert_eq!(fs::read(&both).unwrap(), b"12345\0\0\x0012345\0\0\0");
     }
 
     #[test]

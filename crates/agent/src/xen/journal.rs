@@ -1,5 +1,5 @@
-//! What a run notes on a user's host: the driver domain's weight, before it is changed, and what went
-//! wrong where nobody listens. It is in Xen's store, which lives as long as the weight itself.
+//! A run's notes on a user's host: the driver domain's weight before the change, and errors that nobody
+//! else would hear of. They are in Xen's store, which lives as long as the weight itself.
 
 use std::io::{Read, Write};
 

@@ -29,7 +29,7 @@ use super::store::Store;
 use super::{Role, account, cleanup, journal, role, toolstack};
 use crate::net::{Changes, Links, Namespace};
 use crate::process::cgroup::{self, Scope};
-use crate::process::spawn::{Child, Ended, Spawn};
+use crate::process::spawn::{Child, Ended, Spawn, readable};
 use crate::process::{namespaces, signals};
 
 /// The subcommand that starts a keeper. Not for people.
@@ -96,8 +96,7 @@ impl Keeper {
         };
         let keeper = Keeper(spawn.start(|_| Ok(()))?);
         drop(ready);
-        let limit = Timespec { tv_sec: READY_LIMIT.as_secs() as i64, tv_nsec: 0 };
-        if poll(&mut [PollFd::new(&heard, PollFlags::IN)], Some(&limit))? == 0 {
+        if !readable(&heard, Instant::now() + READY_LIMIT) {
             bail!("it was not ready within {} s", READY_LIMIT.as_secs());
         }
         let mut said = String::new();
@@ -196,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// What failed is begun anew: half an answer may still be on its way.
+    /// Opens new connections after an error: half an answer may still be on its way on the old ones.
     fn recover(&mut self, scope: &Scope, outcome: Result<()>) -> Result<()> {
         let Err(error) = outcome else {
             return journal::strike_trouble_out(&mut self.store, scope);
@@ -210,7 +209,8 @@ impl Watch {
         Err(error)
     }
 
-    /// An interface that is gone before it is moved is nobody's loss.
+    /// Moves interfaces of the run's guests into its network. One that disappears before that is not
+    /// missed.
     fn hand_over(&mut self, scope: &Scope, network: &OwnedFd) -> Result<()> {
         for link in self.links.list()? {
             let Some(domain) = domain_of(&link.name) else { continue };

@@ -32,8 +32,8 @@ pub fn of(domain: &str) -> Result<VirtualCpus> {
     read(&table, domain).with_context(|| format!("xl vcpu-list reports {domain}: {table}"))
 }
 
-/// Where no CPUs are asked for, those will do that the host gives its guests (vm.cpumask in xl.conf(5),
-/// a pool of CPUs).
+/// If no CPUs are asked for, any that the host gives its guests are accepted (vm.cpumask in xl.conf(5), a
+/// pool of CPUs).
 ///
 /// # Errors
 /// A domain has other virtual CPUs than were asked for, or they may run elsewhere.
@@ -45,12 +45,6 @@ pub fn require(domain: &str, found: &VirtualCpus, wanted: &VirtualCpus) -> Resul
         described(wanted)
     );
     Ok(())
-}
-
-/// # Errors
-/// The machine was booted with another driver domain.
-pub fn require_driver(wanted: &VirtualCpus) -> Result<()> {
-    require("the driver domain", &of_driver()?, wanted)
 }
 
 fn described(cpus: &VirtualCpus) -> String {

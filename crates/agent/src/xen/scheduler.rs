@@ -56,17 +56,14 @@ fn name(scheduler: Scheduler) -> &'static str {
     }
 }
 
-/// The word of `xl` for it.
-fn verb(scheduler: Scheduler) -> &'static str {
-    match scheduler {
-        Scheduler::Credit => "sched-credit",
-        Scheduler::Credit2 => "sched-credit2",
-    }
+/// The word of `xl` for the machine's.
+fn verb() -> Result<String> {
+    Ok(format!("sched-{}", name(of_machine()?)))
 }
 
 pub fn weight(domain: &str) -> Result<u32> {
-    let verb = verb(of_machine()?);
-    let table = tools::run("xl", &[verb, "-d", domain], LIMIT)?;
+    let verb = verb()?;
+    let table = tools::run("xl", &[&verb, "-d", domain], LIMIT)?;
     weight_of(&table, domain).with_context(|| format!("xl {verb} says nothing of {domain}"))
 }
 
@@ -76,8 +73,7 @@ pub fn set_weight(domain: &str, weight: u32) -> Result<()> {
     if !WEIGHTS.contains(&weight) {
         bail!("a weight of {weight} cannot be: it lies between 1 and 65535");
     }
-    let verb = verb(of_machine()?);
-    tools::run("xl", &[verb, "-d", domain, "-w", &weight.to_string()], LIMIT)?;
+    tools::run("xl", &[&verb()?, "-d", domain, "-w", &weight.to_string()], LIMIT)?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::XEN_RELEASE;
 
 use crate::process::shortage::{Shortage, expose_this_process};
+use crate::process::wait_until;
 
 /// What a tool may say.
 const MOST_OUTPUT: u64 = 1 << 20;
@@ -47,7 +48,12 @@ fn run_unexplained(program: &str, arguments: &[&str], limit: Duration) -> Result
     if status.success() {
         return Ok(output);
     }
-    bail!("{} failed ({status}): {}", what(), first_lines(&errors, &output))
+    // What went wrong first is the reason for the rest.
+    let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
+    let lines = lines.filter(|line| !line.contains(REMOVAL)).take(MOST_LINES);
+    let said = lines.collect::<Vec<_>>().join("; ");
+    let said = if said.is_empty() { "it said nothing" } else { &said };
+    bail!("{} failed ({status}): {said}", what())
 }
 
 /// Where Debian keeps what belongs to one release of Xen.
@@ -86,26 +92,13 @@ fn follow(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String
 }
 
 fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::ExitStatus>> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() > deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(STEP);
+    let has_ended = || !matches!(child.try_wait(), Ok(None));
+    if !wait_until(Instant::now() + limit, STEP, has_ended) {
+        child.kill()?;
+        child.wait()?;
+        return Ok(None);
     }
-}
-
-/// The first things it said: what went wrong first is the reason for the rest.
-fn first_lines(errors: &str, output: &str) -> String {
-    let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
-    let lines = lines.filter(|line| !line.contains(REMOVAL));
-    let lines: Vec<&str> = lines.take(MOST_LINES).collect();
-    if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
+    Ok(child.try_wait()?)
 }
 
 /// Starts a program that stays: nothing of it is waited for or read.

@@ -1,9 +1,9 @@
 //! What a run makes its guests with: how they are called, where their configurations lie, and the
 //! script that joins their interfaces to bridges.
 //!
-//! On a machine of the experiment's own they are called as their nodes are. On a user's host others'
-//! guests are there too, so a run's carry its name as their prefix: by that they are known as its own,
-//! by itself, by its [`keeper`](super::keeper), and by the run after it.
+//! On an emulated machine guests have the names of their nodes. A user's host may have other guests too, so
+//! the names of a run's guests begin with the name of the run: by that the run itself, its
+//! [`keeper`](super::keeper) and the next run recognise them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -18,6 +18,7 @@ use super::{journal, keeper};
 use crate::net::route::Routes;
 use crate::net::{Links, forwarding};
 use crate::process::cgroup::{self, Scope};
+use crate::process::wait_until;
 
 /// From netback's having made an interface to its being in the run's network namespace: on a user's
 /// host somebody has to bring it there.
@@ -182,14 +183,8 @@ fn trouble(interface: &str, store: &mut Store<impl Read + Write>) -> Option<Stri
 }
 
 fn await_arrival(links: &Links, interface: &str) -> Result<()> {
-    let deadline = Instant::now() + ARRIVAL_LIMIT;
-    while let Err(error) = links.get(interface) {
-        if Instant::now() > deadline {
-            return Err(error).context("nobody has handed the guest's interface over");
-        }
-        std::thread::sleep(STEP);
-    }
-    Ok(())
+    wait_until(Instant::now() + ARRIVAL_LIMIT, STEP, || links.get(interface).is_ok());
+    links.get(interface).map(drop).context("nobody has handed the guest's interface over")
 }
 
 #[cfg(test)]

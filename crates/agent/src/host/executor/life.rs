@@ -3,13 +3,12 @@
 //! others is done by one after the other: being asked over the network, being saved and restored, ending.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use hypertare_plan::{Bench, Life, Node, NodeKind, Order, Phase, Record, Task, TaskResult, Values};
+use hypertare_plan::{Bench, Life, Node, NodeKind, Order, Record, Task, TaskResult, Values};
 
 use super::super::member::Member;
-use super::phase::Begun;
-use super::power_cut::TaskSource;
+use super::phase::{Begun, PhaseRun};
 use super::{Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::probe::memory::kilobytes;
@@ -44,19 +43,17 @@ pub const VALUES: &[Definition] = &[
     ("torn_blocks", "blocks", "of these, blocks with sectors of several writings"),
 ];
 
-/// So much later than the first one is too late.
+/// A node that takes this many times as long as the first one is too late.
 const TOO_LATE: f64 = 2.0;
-/// Of the machine's memory is left alone when more is made.
+/// One part in this many of the machine's memory stays free when more nodes are made.
 const KEPT_FREE: u64 = 8;
 
 /// The first member that lives for this phase, and how each of them goes.
 struct Living<'a> {
-    trial: u64,
-    phase: &'a Phase,
+    run: PhaseRun<'a>,
     first: usize,
     lives: &'a [Life],
     results: Vec<TaskResult>,
-    deadline: Instant,
 }
 
 impl Living<'_> {
@@ -67,27 +64,23 @@ impl Living<'_> {
     fn value(&self, place: usize, name: &str) -> f64 {
         self.results[place].values.get(name).copied().unwrap_or_default()
     }
-
-    fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
 }
 
 impl<M: Machine> Executor<M> {
-    /// What lives for this phase only is made, and is gone when this ends, however that is.
-    pub(super) fn live(&mut self, trial: u64, phase: &Phase, deadline: Instant) -> Outcome {
+    /// Makes the nodes that live for this phase only. They are gone when this returns, however it ends.
+    pub(super) fn live(&mut self, run: PhaseRun) -> Outcome {
         let first = self.members.len();
         let result = |life: &Life| TaskResult {
             node: life.of.clone(),
-            trial,
-            phase: phase.name.clone(),
+            trial: run.trial,
+            phase: run.phase.name.clone(),
             task: life.id.clone(),
             purpose: life.purpose.clone(),
             ..TaskResult::default()
         };
-        let lives = phase.lives.as_slice();
+        let lives = run.phase.lives.as_slice();
         let results = lives.iter().map(result).collect();
-        let mut living = Living { trial, phase, first, lives, results, deadline };
+        let mut living = Living { run, first, lives, results };
         let outcome = self.carry_out_lives(&mut living);
         for mut member in self.members.drain(first..) {
             member.link.kill();
@@ -113,7 +106,10 @@ impl<M: Machine> Executor<M> {
             self.take_in(member);
         }
         self.set_up_nodes(living.first, |all, index| all.has_answered(living, index))?;
-        self.work_first(living)?;
+        let works = living.lives.iter().filter_map(|life| life.work.as_ref()).collect::<Vec<_>>();
+        self.private.extend(works.iter().map(|task| (task.id.clone(), Values::new())));
+        let begun = self.start(living.run, &works);
+        self.note_when(living, begun, "work_s", Begun::runs)?;
         for place in 0..living.lives.len() {
             self.be_reached(living, place)?;
         }
@@ -127,8 +123,7 @@ impl<M: Machine> Executor<M> {
                 self.save_and_restore(living, place)?;
             }
             if let Some(cut) = &life.power_cut {
-                let begun = TaskSource { trial: living.trial, phase: living.phase, life };
-                let found = self.cut_power(&begun, cut, living.first + place, living.deadline)?;
+                let found = self.cut_power(living.run, life, cut, living.first + place)?;
                 living.results[place].values.extend(found);
             }
         }
@@ -149,9 +144,10 @@ impl<M: Machine> Executor<M> {
     pub(super) fn begin(&mut self, node: &Node) -> Outcome<Member> {
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        let started = self.machine.start(&self.bench_of(node), 0, inbox).map_err(|error| {
-            Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
-        })?;
+        let started =
+            self.machine.start(&self.bench_of(node), 0, None, inbox).map_err(|error| {
+                Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
+            })?;
         self.needed.insert(node.name.clone());
         let mut member = Member::new(id, node.clone(), started, begun);
         member.is_private = true;
@@ -189,23 +185,15 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// What it does first: all of them at once.
-    fn work_first(&mut self, living: &mut Living) -> Outcome {
-        let works = living.lives.iter().filter_map(|life| life.work.as_ref()).collect::<Vec<_>>();
-        self.private.extend(works.iter().map(|task| (task.id.clone(), Values::new())));
-        let begun = self.start(living.trial, living.phase, &works);
-        self.note_when(living, begun, "work_s", Begun::runs)
-    }
-
-    /// Has it listen, and a node of the bench ask. Starting who asks is no part of its answer: it could have
-    /// waited.
+    /// Has the node listen, and a node of the bench ask it. The time to start the asking task does not
+    /// count: that could have been started before.
     fn be_reached(&mut self, living: &mut Living, place: usize) -> Outcome {
         let Some(reached) = &living.lives[place].reached else { return Ok(()) };
         let of = |task: &Task| (task.id.clone(), Values::new());
         self.private.extend([of(&reached.answer), of(&reached.ask)]);
-        let serving = self.start(living.trial, living.phase, &[&reached.answer]);
+        let serving = self.start(living.run, &[&reached.answer]);
         self.note_when(living, serving, "served_s", Begun::starts)?;
-        let asking = self.start(living.trial, living.phase, &[&reached.ask]);
+        let asking = self.start(living.run, &[&reached.ask]);
         self.note_when(living, asking, "", Begun::runs)?;
         let measured =
             self.private.get(&reached.ask.id).and_then(|values| values.get("rtt_max_ns"));
@@ -213,10 +201,10 @@ impl<M: Machine> Executor<M> {
             Stop::Failed(format!("task {} has measured no round trip", reached.ask.id))
         })? / 1e9;
         living.set(place, "reply_s", living.value(place, "served_s") + round_trip_s);
-        self.stop(&[&reached.answer], living.deadline)
+        self.stop(&[&reached.answer], living.run.deadline)
     }
 
-    /// Waits until it is so of none of these tasks any more, and notes when that was for each that lives.
+    /// Waits until none of these tasks is late any more, and notes for each living node when that was.
     fn note_when(
         &mut self,
         living: &mut Living,
@@ -225,12 +213,13 @@ impl<M: Machine> Executor<M> {
         is_late: fn(&Begun, &Self) -> bool,
     ) -> Outcome {
         while !tasks.is_empty() {
-            let in_time = self.wait(living.deadline, |all| {
+            let in_time = self.wait(living.run.deadline, |all| {
                 all.failure.is_some() || tasks.iter().any(|one| !is_late(one, all))
             })?;
             self.check_failure()?;
             if !in_time {
-                return Err(self.too_long(living.phase, &tasks.iter().collect::<Vec<_>>(), "end"));
+                let late = tasks.iter().collect::<Vec<_>>();
+                return Err(self.too_long(living.run.phase, &late, "end"));
             }
             for one in tasks.extract_if(.., |one| !is_late(one, self)) {
                 if let Some(place) = one.index.checked_sub(living.first) {
@@ -254,12 +243,13 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// More like it, until one is late or the machine has no memory for another.
+    /// Makes more nodes like it, until one is late or the machine has no memory for another.
     fn add_others(&mut self, living: &mut Living, place: usize) -> Outcome {
         let Some(most) = living.lives[place].most else { return Ok(()) };
         let like = &living.lives[place].node;
         let first_s = living.value(place, "answer_s");
-        // What they have in common counts whole for the first, and less for each after it: more than they take.
+        // Shared memory counts in full for the first node, and less for each further one: the estimate is
+        // too high.
         let (mut taken, mut slowest) = (living.value(place, "memory_bytes"), 1.0_f64);
         let (mut count, mut fitted) = (1_u32, 1_u32);
         let others = self.members.len();
@@ -293,7 +283,8 @@ impl<M: Machine> Executor<M> {
             Stop::Failed(format!("node {} cannot be {what}: {error:#}", node.name))
         };
         let begun = Instant::now();
-        let saved = self.members[index].link.save(living.left());
+        let left = living.run.deadline.saturating_duration_since(begun);
+        let saved = self.members[index].link.save(left);
         let Some(state) = saved.map_err(|error| failed("saved", error))? else { return Ok(()) };
         living.set(place, "save_s", begun.elapsed().as_secs_f64());
         let bytes = state.metadata().map_err(|error| failed("saved", error.into()))?.len();
@@ -301,13 +292,13 @@ impl<M: Machine> Executor<M> {
         self.members[index].link.kill();
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
-        let started = self.machine.restore(&self.bench_of(node), 0, state, inbox);
+        let started = self.machine.start(&self.bench_of(node), 0, Some(state), inbox);
         let started = started.map_err(|error| failed("restored", error))?;
         self.members[index].restored(id, started.link);
         // An order that has it do nothing.
         let order = Order::Kill { reason: String::new() };
         let asked = self.ask("that it is there again", vec![(index, order)]);
-        self.await_answers(&asked, living.deadline)?;
+        self.await_answers(&asked, living.run.deadline)?;
         living.set(place, "restore_s", begun.elapsed().as_secs_f64());
         Ok(())
     }
@@ -326,13 +317,13 @@ fn leaves_room(available: u64, total: u64, bytes: f64) -> bool {
     available.saturating_sub(total / KEPT_FREE) as f64 * 1024.0 > bytes
 }
 
-/// Of a process, in bytes; nothing where this user may not see it.
+/// Memory of a process (PSS) in bytes; `None` where this user may not see it.
 fn pss(pid: i32) -> Option<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     resident(&rollup).map(|kilobytes| kilobytes as f64 * 1024.0)
 }
 
-/// In kB. PSS leaves pages of hugetlb out, of which a guest's memory may be.
+/// In kB. PSS leaves out pages of hugetlb, which a guest's memory may consist of.
 fn resident(rollup: &str) -> Option<u64> {
     let huge = ["Shared_Hugetlb", "Private_Hugetlb"].map(|name| kilobytes(rollup, name));
     Some(kilobytes(rollup, "Pss")? + huge.into_iter().flatten().sum::<u64>())

@@ -19,7 +19,7 @@ use hypertare_plan::{Order, Phase, Probe, Record, Task};
 use super::super::member::Member;
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
-use crate::probe::{self, Outside, ProbeContext, Reading, VhostUserBackend};
+use crate::probe::{self, Outside, ProbeContext, VhostUserBackend};
 use crate::process::machine_proc;
 use crate::workload;
 
@@ -32,6 +32,21 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Between the end of what listens and of what fails for that, whichever is heard of first.
 const HEARD_LATE: Duration = Duration::from_millis(100);
 
+/// A phase that is being carried out.
+#[derive(Clone, Copy)]
+pub(super) struct PhaseRun<'a> {
+    pub(super) trial: u64,
+    pub(super) phase: &'a Phase,
+    pub(super) deadline: Instant,
+}
+
+impl PhaseRun<'_> {
+    /// An order may take as long as the phase, or as any other order.
+    fn patient(&self) -> Instant {
+        self.deadline.max(Instant::now() + ORDER_LIMIT)
+    }
+}
+
 /// A task that a node was asked to start.
 pub(super) struct Begun {
     pub(super) index: usize,
@@ -40,7 +55,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Whether its node has not said yet that it was started.
+    /// Whether its node has not yet reported that it was started.
     pub(super) fn starts<M>(&self, all: &Executor<M>) -> bool {
         all.members[self.index].owes_number(self.number)
     }
@@ -51,96 +66,98 @@ impl Begun {
     }
 }
 
-type Outsides = Vec<(usize, Reading)>;
-
 impl<M: Machine> Executor<M> {
     pub(super) fn phase(&mut self, trial: u64, phase: &Phase) -> Outcome {
         let deadline = Instant::now() + Duration::from_secs_f64(phase.limit_s);
+        let run = PhaseRun { trial, phase, deadline };
         let (background, foreground): (Vec<_>, Vec<_>) =
             phase.tasks.iter().partition(|task| task.background);
         let (listeners, load): (Vec<_>, Vec<_>) =
             background.into_iter().partition(|task| workload::listens(&task.workload));
         let prepared = foreground.iter().filter(|task| workload::prepares(&task.workload));
         let stopped: Vec<_> = listeners.iter().chain(prepared).copied().collect();
-        self.get_ready(trial, phase, &stopped, deadline)?;
-        self.begin_inside(trial, phase, Member::is_guest, deadline)?;
-        self.get_ready(trial, phase, &load, deadline)?;
-        let is_neither = |member: &Member| !member.is_guest() && !member.is_machine();
-        self.begin_inside(trial, phase, is_neither, deadline)?;
+        self.get_ready(run, &stopped)?;
+        self.begin_inside(run, Member::is_guest)?;
+        self.get_ready(run, &load)?;
+        self.begin_inside(run, |member| !member.is_guest() && !member.is_machine())?;
         let outside = self.begin_outside(phase);
-        self.begin_inside(trial, phase, Member::is_machine, deadline)?;
-        let worked = self
-            .work(trial, phase, &foreground, deadline)
-            .and_then(|()| self.live(trial, phase, deadline));
+        self.begin_inside(run, Member::is_machine)?;
+        let worked = self.work(run, &foreground).and_then(|()| self.live(run));
         worked.or_else(|stop| self.with_last_words(stop, &listeners))?;
-        self.end_inside(trial, phase, Member::is_machine, deadline)?;
-        self.end_outside(trial, phase, outside);
-        self.end_others(trial, phase, &load, deadline)?;
+        let machine = self.ask_for_ends(run, Member::is_machine, |probe| probe != Probe::Drops);
+        self.await_answers(&machine, run.patient())?;
+        // All of them are read before the first is reported.
+        let measured: Vec<_> =
+            outside.into_iter().map(|(index, begun)| (index, begun.end())).collect();
+        for (index, measured) in measured {
+            let name = self.members[index].name().to_owned();
+            for one in measured {
+                one.notes.iter().for_each(|note| self.warn(&name, note.clone()));
+                self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
+            }
+        }
+        self.end_others(run, &load)?;
         self.stop(&stopped, Instant::now() + STOP_LIMIT)?;
-        let drops = self.ask_for_ends(trial, phase, |_| true, |probe| probe == Probe::Drops);
-        self.await_answers(&drops, patient(deadline))?;
+        let drops = self.ask_for_ends(run, |_| true, |probe| probe == Probe::Drops);
+        self.await_answers(&drops, run.patient())?;
         self.check_failure()
     }
 
     // -- tasks ------------------------------------------------------------------------------------
 
     /// Starts background tasks that need nothing of each other.
-    pub(super) fn get_ready(
-        &mut self,
-        trial: u64,
-        phase: &Phase,
-        tasks: &[&Task],
-        deadline: Instant,
-    ) -> Outcome {
-        let begun = self.start(trial, phase, tasks);
-        self.settle(phase, deadline, (&begun, "start"), |all, one| one.starts(all))
+    pub(super) fn get_ready(&mut self, run: PhaseRun, tasks: &[&Task]) -> Outcome {
+        let begun = self.start(run, tasks);
+        self.settle(run, &begun, "start", |all, one| one.starts(all))
     }
 
     /// Has the foreground tasks work, and waits for the ends of their work.
-    pub(super) fn work(
-        &mut self,
-        trial: u64,
-        phase: &Phase,
-        tasks: &[&Task],
-        deadline: Instant,
-    ) -> Outcome {
+    pub(super) fn work(&mut self, run: PhaseRun, tasks: &[&Task]) -> Outcome {
         let (prepared, others): (Vec<_>, Vec<_>) =
             tasks.iter().partition(|task| workload::prepares(&task.workload));
-        let mut begun = self.start(trial, phase, &others);
+        let mut begun = self.start(run, &others);
         begun.extend(prepared.into_iter().map(|task| self.go(task)));
         let goes_on = |task: &str| others.iter().any(|one| one.id == task);
-        self.settle(phase, deadline, (&begun, "end"), |all, one| {
+        self.settle(run, &begun, "end", |all, one| {
             one.starts(all) || goes_on(&one.task) && one.runs(all)
         })
     }
 
-    pub(super) fn start(&mut self, trial: u64, phase: &Phase, tasks: &[&Task]) -> Vec<Begun> {
-        let mut begun = Vec::new();
-        for &task in tasks {
-            let order = Order::Start { trial, phase: phase.name.clone(), task: task.clone() };
-            let index = self.index(&task.node);
-            let number = self.members[index].order(&format!("starting task {}", task.id), order);
-            begun.push(Begun { index, task: task.id.clone(), number });
-        }
-        begun
+    pub(super) fn start(&mut self, run: PhaseRun, tasks: &[&Task]) -> Vec<Begun> {
+        let start = |&task: &&Task| {
+            let (trial, phase) = (run.trial, run.phase.name.clone());
+            let order = Order::Start { trial, phase, task: task.clone() };
+            self.order(task, &format!("starting task {}", task.id), order)
+        };
+        tasks.iter().map(start).collect()
     }
 
     pub(super) fn go(&mut self, task: &Task) -> Begun {
-        let index = self.index(&task.node);
         let order = Order::Go { task: task.id.clone() };
-        let number = self.members[index].order(&format!("task {} to begin", task.id), order);
+        self.order(task, &format!("task {} to begin", task.id), order)
+    }
+
+    fn ask_to_stop(&mut self, task: &Task) -> Begun {
+        let order = Order::Stop { task: task.id.clone() };
+        self.order(task, &format!("stopping task {}", task.id), order)
+    }
+
+    /// Gives the task's node an order that concerns it.
+    fn order(&mut self, task: &Task, about: &str, order: Order) -> Begun {
+        let index = self.index(&task.node);
+        let number = self.members[index].order(about, order);
         Begun { index, task: task.id.clone(), number }
     }
 
     /// Waits until no task is late any more, for as long as the phase may take.
     fn settle(
         &mut self,
-        phase: &Phase,
-        deadline: Instant,
-        (begun, verb): (&[Begun], &str),
+        run: PhaseRun,
+        begun: &[Begun],
+        verb: &str,
         is_late: impl Fn(&Self, &Begun) -> bool,
     ) -> Outcome {
-        let in_time = self.wait(deadline, |all| {
+        let in_time = self.wait(run.deadline, |all| {
             all.failure.is_some() || !begun.iter().any(|one| is_late(all, one))
         })?;
         self.check_failure()?;
@@ -148,7 +165,7 @@ impl<M: Machine> Executor<M> {
             return Ok(());
         }
         let late: Vec<&Begun> = begun.iter().filter(|one| is_late(self, one)).collect();
-        Err(self.too_long(phase, &late, verb))
+        Err(self.too_long(run.phase, &late, verb))
     }
 
     /// The phase's time is over, and these tasks did not do what the verb says.
@@ -167,15 +184,12 @@ impl<M: Machine> Executor<M> {
         let asked = Instant::now();
         let mut stopping = Vec::new();
         for task in tasks.iter().rev() {
-            let index = self.index(&task.node);
-            if !self.members[index].runs(&task.id) {
+            if self.runs(task) {
+                stopping.push(self.ask_to_stop(task));
+            } else {
                 let text = format!("background task {} ended before it was asked to", task.id);
                 self.warn(&task.node, text);
-                continue;
             }
-            let order = Order::Stop { task: task.id.clone() };
-            let number = self.members[index].order(&format!("stopping task {}", task.id), order);
-            stopping.push(Begun { index, task: task.id.clone(), number });
         }
         let in_time = self.wait(deadline, |all| {
             all.failure.is_some() || !stopping.iter().any(|one| one.runs(all))
@@ -193,8 +207,9 @@ impl<M: Machine> Executor<M> {
         )))
     }
 
-    /// What worked may have failed because what listens had, which may be heard of a moment later: that is
-    /// the reason then. What listens ends in good order, if it does soon, so that what it reported is kept.
+    /// A foreground task may have failed because a listener had failed, whose failure may be heard a moment
+    /// later: then that is the reason. Listeners that still run are stopped in good order, so that their
+    /// results are kept.
     fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
         let Stop::Failed(why) = stop else { return Err(stop) };
         if self.members.iter().any(|one| !one.alive() && self.needed.contains(one.name())) {
@@ -202,15 +217,12 @@ impl<M: Machine> Executor<M> {
             return Err(Stop::Failed(why));
         }
         let first = self.failure.take();
-        let runs = |all: &Self, task: &Task| all.members[all.index(&task.node)].runs(&task.id);
-        let ended = |all: &Self| !listeners.iter().any(|task| runs(all, task));
+        let ended = |all: &Self| !listeners.iter().any(|task| all.runs(task));
         self.wait(Instant::now() + HEARD_LATE, |all| all.failure.is_some() || ended(all))?;
         let theirs = self.failure.take();
         for task in listeners {
-            if runs(self, task) {
-                let index = self.index(&task.node);
-                let order = Order::Stop { task: task.id.clone() };
-                self.members[index].order(&format!("stopping task {}", task.id), order);
+            if self.runs(task) {
+                self.ask_to_stop(task);
             }
         }
         self.wait(Instant::now() + LAST_WORDS, ended)?;
@@ -223,6 +235,10 @@ impl<M: Machine> Executor<M> {
         }))
     }
 
+    fn runs(&self, task: &Task) -> bool {
+        self.members[self.index(&task.node)].runs(&task.id)
+    }
+
     fn names(&self, tasks: &[&Begun]) -> String {
         let name =
             |one: &&Begun| format!("task {} on {}", one.task, self.members[one.index].name());
@@ -232,30 +248,20 @@ impl<M: Machine> Executor<M> {
     // -- probes -----------------------------------------------------------------------------------
 
     /// Some nodes' own counters.
-    fn begin_inside(
-        &mut self,
-        trial: u64,
-        phase: &Phase,
-        of: impl Fn(&Member) -> bool,
-        deadline: Instant,
-    ) -> Outcome {
-        let orders = self
-            .inside_probes(phase, |_| true)
-            .into_iter()
-            .filter(|&(index, _)| of(&self.members[index]))
-            .map(|(index, probes)| {
-                (index, Order::ProbeBegin { trial, phase: phase.name.clone(), probes })
-            })
-            .collect();
-        let asked = self.ask("reading probes", orders);
-        self.await_answers(&asked, patient(deadline))
+    fn begin_inside(&mut self, run: PhaseRun, of: impl Fn(&Member) -> bool) -> Outcome {
+        let asked = self.ask_inside(
+            run.phase,
+            of,
+            |_| true,
+            |probes| Order::ProbeBegin { trial: run.trial, phase: run.phase.name.clone(), probes },
+        );
+        self.await_answers(&asked, run.patient())
     }
 
-    fn begin_outside(&mut self, phase: &Phase) -> Outsides {
+    fn begin_outside(&mut self, phase: &Phase) -> Vec<(usize, probe::Reading)> {
         let elsewhere: Vec<_> = self.members.iter_mut().filter_map(Member::elsewhere).collect();
         let mut asked = Vec::new();
-        for (node, probes) in by_node(phase, Probe::is_outside) {
-            let index = self.index(&node);
+        for (index, probes) in self.by_node(phase, Probe::is_outside) {
             asked.push((index, probes, self.members[index].link.outside()));
         }
         share_movers(asked.iter_mut().filter_map(|(_, _, outside)| outside.as_mut()));
@@ -271,81 +277,57 @@ impl<M: Machine> Executor<M> {
             .collect()
     }
 
-    fn end_outside(&mut self, trial: u64, phase: &Phase, outside: Outsides) {
-        let measured: Vec<_> =
-            outside.into_iter().map(|(index, begun)| (index, begun.end())).collect();
-        for (index, measured) in measured {
-            let name = self.members[index].name().to_owned();
-            for one in measured {
-                one.notes.iter().for_each(|note| self.warn(&name, note.clone()));
-                self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
-            }
-        }
-    }
-
-    fn end_inside(
-        &mut self,
-        trial: u64,
-        phase: &Phase,
-        of: impl Fn(&Member) -> bool,
-        deadline: Instant,
-    ) -> Outcome {
-        let asked = self.ask_for_ends(trial, phase, of, |probe| probe != Probe::Drops);
-        self.await_answers(&asked, patient(deadline))
-    }
-
     /// All but the machine are asked to read while the load still runs; guests may have to wait for its end.
-    fn end_others(
-        &mut self,
-        trial: u64,
-        phase: &Phase,
-        load: &[&Task],
-        deadline: Instant,
-    ) -> Outcome {
+    fn end_others(&mut self, run: PhaseRun, load: &[&Task]) -> Outcome {
         let is_other = |member: &Member| !member.is_machine();
-        let asked = self.ask_for_ends(trial, phase, is_other, |probe| probe != Probe::Drops);
-        let (guests, others) = self.apart(asked);
-        self.await_answers(&others, patient(deadline))?;
-        self.stop(load, patient(deadline))?;
-        self.await_answers(&guests, patient(deadline))
+        let Asked { about, at, numbers } =
+            self.ask_for_ends(run, is_other, |probe| probe != Probe::Drops);
+        let (guests, others) =
+            numbers.into_iter().partition(|&(index, _)| self.members[index].is_guest());
+        let others = Asked { about: about.clone(), at, numbers: others };
+        self.await_answers(&others, run.patient())?;
+        self.stop(load, run.patient())?;
+        self.await_answers(&Asked { about, at, numbers: guests }, run.patient())
     }
 
     fn ask_for_ends(
         &mut self,
-        trial: u64,
-        phase: &Phase,
+        run: PhaseRun,
         of: impl Fn(&Member) -> bool,
         some: impl Fn(Probe) -> bool,
     ) -> Asked {
-        let orders = self
-            .inside_probes(phase, some)
-            .into_iter()
-            .filter(|&(index, _)| of(&self.members[index]))
-            .map(|(index, probes)| {
-                (index, Order::ProbeEnd { trial, phase: phase.name.clone(), probes })
-            })
-            .collect();
+        self.ask_inside(run.phase, of, some, |probes| Order::ProbeEnd {
+            trial: run.trial,
+            phase: run.phase.name.clone(),
+            probes,
+        })
+    }
+
+    /// Gives nodes an order about probes that they read by themselves.
+    fn ask_inside(
+        &mut self,
+        phase: &Phase,
+        of: impl Fn(&Member) -> bool,
+        some: impl Fn(Probe) -> bool,
+        order: impl Fn(Vec<Probe>) -> Order,
+    ) -> Asked {
+        let mut probes = self.by_node(phase, |probe| !probe.is_outside() && some(probe));
+        probes.retain(|&(index, _)| of(&self.members[index]));
+        let orders = probes.into_iter().map(|(index, probes)| (index, order(probes))).collect();
         self.ask("reading probes", orders)
     }
 
-    /// What guests were asked, and what all others.
-    fn apart(&self, asked: Asked) -> (Asked, Asked) {
-        let Asked { about, at, numbers } = asked;
-        let (guests, others) =
-            numbers.into_iter().partition(|&(index, _)| self.members[index].is_guest());
-        (Asked { about: about.clone(), at, numbers: guests }, Asked { about, at, numbers: others })
-    }
-
-    /// What nodes read by themselves.
-    fn inside_probes(
-        &self,
-        phase: &Phase,
-        some: impl Fn(Probe) -> bool,
-    ) -> Vec<(usize, Vec<Probe>)> {
-        by_node(phase, |probe| !probe.is_outside() && some(probe))
-            .into_iter()
-            .map(|(node, probes)| (self.index(&node), probes))
-            .collect()
+    /// Some of the phase's probes by their nodes, in the order of the plan.
+    fn by_node(&self, phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(usize, Vec<Probe>)> {
+        let mut nodes: Vec<(usize, Vec<Probe>)> = Vec::new();
+        for request in phase.probes.iter().filter(|request| some(request.probe)) {
+            let node = self.index(&request.node);
+            match nodes.iter_mut().find(|(index, _)| *index == node) {
+                Some((_, probes)) => probes.push(request.probe),
+                None => nodes.push((node, vec![request.probe])),
+            }
+        }
+        nodes
     }
 }
 
@@ -353,24 +335,7 @@ fn nodes_of(tasks: &[&Begun]) -> Vec<usize> {
     tasks.iter().map(|one| one.index).collect()
 }
 
-/// An order may take as long as the phase, or as any other order.
-fn patient(deadline: Instant) -> Instant {
-    deadline.max(Instant::now() + ORDER_LIMIT)
-}
-
-/// Some of the phase's probes by their nodes, in the order of the plan.
-fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Probe>)> {
-    let mut nodes: Vec<(String, Vec<Probe>)> = Vec::new();
-    for request in phase.probes.iter().filter(|request| some(request.probe)) {
-        match nodes.iter_mut().find(|(node, _)| *node == request.node) {
-            Some((_, probes)) => probes.push(request.probe),
-            None => nodes.push((request.node.clone(), vec![request.probe])),
-        }
-    }
-    nodes
-}
-
-/// A process that moves packets of several guests counts for those that are looked at, in equal parts.
+/// A process that moves packets of several guests counts in equal parts for those that are probed.
 fn share_movers<'a>(outsides: impl Iterator<Item = &'a mut Outside>) {
     let mut movers: Vec<&mut VhostUserBackend> = outsides.filter_map(Outside::backend).collect();
     let pids: Vec<i32> = movers.iter().map(|backend| backend.pid).collect();

@@ -1,15 +1,16 @@
-//! Whether what fdatasync promised is there after a power cut. A node writes to a disk of its own and says for how
-//! many writes fdatasync has returned; in mid write it is ended as a power cut ends it: its process is killed, and
-//! what the machine below it holds of the disk, in its page cache and in the disk's own cache, is gone. A node that
-//! is made anew with the same disk reads what is there.
+//! Whether data that fdatasync had returned for are on the disk after a power cut. A node writes to a disk
+//! of its own and reports for how many writes fdatasync has returned. During a write it is ended as by a
+//! power cut: its process is killed, and all that the machine below it holds of the disk, in its page cache
+//! and in the disk's own cache, is lost. A new node with the same disk then reads it.
 //!
 //! The machine below does not boot anew. What it would lose by that is its memory: of the disk that is the page
 //! cache, which is of the device that goes.
 
 use std::time::{Duration, Instant};
 
-use hypertare_plan::{Interval, IoVerify, Life, Phase, PowerCut, Task, Values, Workload};
+use hypertare_plan::{Interval, IoVerify, Life, PowerCut, Task, Values, Workload};
 
+use super::phase::PhaseRun;
 use super::{Executor, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::workload::io;
@@ -17,46 +18,26 @@ use crate::workload::io;
 /// From the end of a node's process to the end of what it sent before.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Whose tasks they are.
-pub(super) struct TaskSource<'a> {
-    pub trial: u64,
-    pub phase: &'a Phase,
-    pub life: &'a Life,
-}
-
-impl TaskSource<'_> {
-    fn task(&self, name: &str, background: bool, workload: Workload) -> Task {
-        Task {
-            id: format!("{}.{name}", self.life.id),
-            node: self.life.node.name.clone(),
-            background,
-            cpus: vec![],
-            purpose: None,
-            workload,
-        }
-    }
-}
-
 impl<M: Machine> Executor<M> {
     /// Returns what was found on the disk.
     pub(super) fn cut_power(
         &mut self,
-        of: &TaskSource,
+        run: PhaseRun,
+        life: &Life,
         cut: &PowerCut,
         index: usize,
-        deadline: Instant,
     ) -> Outcome<Values> {
-        self.write_until(of, cut, deadline)?;
+        self.write_until(run, life, cut)?;
         self.end_abruptly(index)?;
         let durable = durable(&self.members[index].intervals, cut.writes.jobs);
         let begun = Instant::now();
-        let member = self.begin(&of.life.node)?;
+        let member = self.begin(&life.node)?;
         self.members[index] = self.watched(member);
         self.set_up_nodes(index, |_, _| Ok(()))?;
         let restart_s = begun.elapsed().as_secs_f64();
         let verify = IoVerify { writes: cut.writes.clone(), durable };
-        let verify = of.task("verify", false, Workload::IoVerify(verify));
-        self.work(of.trial, of.phase, &[&verify], deadline)?;
+        let verify = task_of(life, "verify", false, Workload::IoVerify(verify));
+        self.work(run, &[&verify])?;
         let results = std::mem::take(&mut self.members[index].results);
         let found = results.into_iter().find(|result| result.task == verify.id);
         let mut values = found.map(|result| result.values).unwrap_or_default();
@@ -65,20 +46,20 @@ impl<M: Machine> Executor<M> {
     }
 
     /// Fills the disk, and has it written to up to the instant of the cut.
-    fn write_until(&mut self, of: &TaskSource, cut: &PowerCut, deadline: Instant) -> Outcome {
+    fn write_until(&mut self, run: PhaseRun, life: &Life, cut: &PowerCut) -> Outcome {
         let writes = io::acknowledged(&cut.writes);
-        let fill = of.task("fill", true, Workload::IoFill(io::filling(&writes)));
-        self.get_ready(of.trial, of.phase, &[&fill], deadline)?;
-        self.stop(&[&fill], deadline)?;
-        let write = of.task("write", false, Workload::Io(writes));
-        self.get_ready(of.trial, of.phase, &[&write], deadline)?;
+        let fill = task_of(life, "fill", true, Workload::IoFill(io::filling(&writes)));
+        self.get_ready(run, &[&fill])?;
+        self.stop(&[&fill], run.deadline)?;
+        let write = task_of(life, "write", false, Workload::Io(writes));
+        self.get_ready(run, &[&write])?;
         self.go(&write);
         let instant = Instant::now() + Duration::from_secs_f64(cut.after_s);
         self.wait(instant, |all| all.failure.is_some())?;
         self.check_failure()
     }
 
-    /// What it had said by then counts, also where that is heard only now.
+    /// All that the node had sent by then counts, even if it is heard only now.
     fn end_abruptly(&mut self, index: usize) -> Outcome {
         let member = &mut self.members[index];
         member.is_cut = true;
@@ -91,6 +72,17 @@ impl<M: Machine> Executor<M> {
         self.machine.cut_power(&name).map_err(|error| {
             Stop::Failed(format!("the power of the disk of {name} cannot be cut: {error:#}"))
         })
+    }
+}
+
+fn task_of(life: &Life, name: &str, background: bool, workload: Workload) -> Task {
+    Task {
+        id: format!("{}.{name}", life.id),
+        node: life.node.name.clone(),
+        background,
+        cpus: vec![],
+        purpose: None,
+        workload,
     }
 }
 
