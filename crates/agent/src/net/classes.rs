@@ -13,7 +13,6 @@ use hypertare_plan::MarkedClass;
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcFilterU32Option, TcHandle, TcMessage, TcOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Links, is};
 use super::netlink::Netlink;
@@ -82,7 +81,7 @@ impl Classes {
 /// The kernel lacks the discipline or the filter, or refuses them.
 pub fn set(links: &Links, interface: &str, classes: &Classes) -> Result<()> {
     let index = i32::try_from(links.get(interface)?.index)?;
-    let netlink = Route::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let new = NLM_F_CREATE | NLM_F_REPLACE;
     ask(&netlink, RouteNetlinkMessage::NewQueueDiscipline(discipline(index)), new)?;
     let rate = classes.rate_bps / 8;
@@ -107,7 +106,7 @@ pub fn set(links: &Links, interface: &str, classes: &Classes) -> Result<()> {
 pub fn clear(links: &Links, interface: &str) -> Result<()> {
     let mut message = TcMessage::with_index(i32::try_from(links.get(interface)?.index)?);
     message.header.parent = TcHandle::ROOT;
-    ask(&Route::open(NETLINK_ROUTE)?, RouteNetlinkMessage::DelQueueDiscipline(message), 0)
+    ask(&Netlink::route()?, RouteNetlinkMessage::DelQueueDiscipline(message), 0)
 }
 
 /// The classes that there are, as a text of one form; [`NONE`] without any.
@@ -120,7 +119,7 @@ pub fn read(links: &Links, interface: &str) -> Result<String> {
         return Ok(NONE.to_owned());
     }
     let index = i32::try_from(link.index)?;
-    let netlink = Route::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let message = RouteNetlinkMessage::GetTrafficClass(TcMessage::with_index(index));
     let answers = netlink.dump(message).context("listing the classes of traffic")?;
     let mut leaves: Vec<Class> = answers

@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, Stats64};
 use netlink_packet_route::tc::{TcAttribute, TcMessage, TcStats2};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::ethtool::Ethtool;
 use super::netlink::Netlink;
@@ -37,7 +36,7 @@ const QEMU: &str = "0x1af4";
 
 /// Of every link, by name.
 pub fn of_links() -> Result<BTreeMap<String, LinkDrops>> {
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let list = || {
         let links = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()));
         links.context("listing the links")

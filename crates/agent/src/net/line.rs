@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail, ensure};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Link, Links, is};
 use super::netlink::Netlink;
@@ -36,7 +35,7 @@ const PBURST: u16 = 7;
 /// The kernel has no token bucket, refuses the rate, or has another one afterwards.
 pub fn limit(links: &Links, interface: &str, rate_bps: u64) -> Result<()> {
     let link = links.get(interface)?;
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let wanted = RouteNetlinkMessage::NewQueueDiscipline(message(&link, rate_bps)?);
     match netlink.execute(wanted, NLM_F_CREATE | NLM_F_REPLACE) {
         Err(error) if is(&error, libc::ENOENT) => bail!(

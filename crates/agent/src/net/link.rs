@@ -15,7 +15,6 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::netlink::Netlink;
 
@@ -63,7 +62,7 @@ pub enum Namespace<'a> {
 
 impl Links {
     pub fn open() -> Result<Self> {
-        Ok(Links { netlink: Netlink::open(NETLINK_ROUTE)? })
+        Ok(Links { netlink: Netlink::route()? })
     }
 
     /// Makes a bridge, down. It forwards at once: without STP there is no learning delay. It keeps

@@ -12,12 +12,21 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
     NetlinkPayload, NetlinkSerializable,
 };
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
 /// A socket in the network namespace that the thread was in when it was opened.
 pub(super) struct Netlink<M> {
     socket: Socket,
     messages: PhantomData<M>,
+}
+
+impl Netlink<RouteNetlinkMessage> {
+    /// For links, addresses, routes, neighbours and queues.
+    pub fn route() -> Result<Self> {
+        Self::open(NETLINK_ROUTE)
+    }
 }
 
 impl<M: NetlinkSerializable + NetlinkDeserializable> Netlink<M> {

@@ -8,7 +8,6 @@ use hypertare_plan::{Discipline, Queue};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcQdiscFqCodelOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Links, is};
 use super::netlink::Netlink;
@@ -38,7 +37,7 @@ pub fn set(links: &Links, interface: &str, queue: &Queue) -> Result<()> {
 fn attach(links: &Links, interface: &str, to: Discipline, length: Option<u32>) -> Result<()> {
     let index = links.get(interface)?.index;
     let message = RouteNetlinkMessage::NewQueueDiscipline(message(index, to, length)?);
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     match netlink.execute(message, NLM_F_CREATE | NLM_F_REPLACE) {
         Err(error) if is(&error, libc::ENOENT) => bail!(
             "the kernel has no queue discipline {0}: load its module (`modprobe sch_{0}`), or \

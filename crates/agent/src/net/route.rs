@@ -8,7 +8,6 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Link, is, parse_cidr};
 use super::netlink::Netlink;
@@ -20,7 +19,7 @@ pub struct Routes {
 
 impl Routes {
     pub fn open() -> Result<Self> {
-        Ok(Routes { netlink: Netlink::open(NETLINK_ROUTE)? })
+        Ok(Routes { netlink: Netlink::route()? })
     }
 
     /// Packets to the network `to`, `10.78.2.0/24` or `fd78:2::/64`, go to the router `via`.

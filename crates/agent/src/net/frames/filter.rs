@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use super::ETHER_TYPE;
+use crate::net::socket::set_option;
 
 /// Where a frame's type stands, behind two addresses of six bytes.
 pub const TYPE_AT: usize = 12;
@@ -60,17 +61,8 @@ impl Filter {
     pub fn attach(&self, socket: &impl AsRawFd) -> io::Result<()> {
         let mut program = self.program();
         let given = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        // SAFETY: the kernel copies the program, which lives through the call.
-        let status = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ATTACH_FILTER,
-                (&raw const given).cast(),
-                size_of_val(&given) as libc::socklen_t,
-            )
-        };
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        // The kernel copies the program, which lives through the call.
+        set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &given)
     }
 }
 

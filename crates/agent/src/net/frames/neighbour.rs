@@ -10,7 +10,6 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::layout::Mac;
 use crate::net::netlink::Netlink;
@@ -50,7 +49,7 @@ fn link_to(to: IpAddr) -> Result<Link> {
 }
 
 fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
-    let netlink: Netlink<RouteNetlinkMessage> = Netlink::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let deadline = Instant::now() + LIMIT;
     let mut asked = false;
     loop {

@@ -9,7 +9,7 @@ use socket2::Socket;
 use super::memory::Shared;
 use super::socket::{self, Drops, PATIENCE};
 use super::{FrameSource, Opening};
-use crate::net::socket::{Buffer, size_buffer};
+use crate::net::socket::{Buffer, header_of, size_buffer, word};
 
 /// Frames that one call asks for at most.
 const BATCH: usize = 64;
@@ -45,15 +45,7 @@ impl Calls {
         let mut vectors: Vec<libc::iovec> = (bytes.chunks_exact_mut(slot))
             .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: slot })
             .collect();
-        let headers = (vectors.iter_mut())
-            .map(|vector| {
-                // SAFETY: all zeroes is a valid header, of nothing.
-                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                header.msg_hdr.msg_iov = std::ptr::from_mut(vector);
-                header.msg_hdr.msg_iovlen = 1;
-                header
-            })
-            .collect();
+        let headers = vectors.iter_mut().map(header_of).collect();
         let drops = Drops::default();
         Ok(Calls { socket, drops, calls: 0, buffer, headers, _vectors: vectors, bytes, slot })
     }
@@ -248,12 +240,6 @@ fn frame_at(block: &[u8], header: usize) -> Option<(&[u8], usize)> {
     let start = header.checked_add(mac)?;
     let frame = block.get(start..start.checked_add(length)?)?;
     Some((frame, word(block, header + NEXT_AT)? as usize))
-}
-
-#[inline]
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 #[inline]

@@ -11,6 +11,7 @@ use rustix::time::Timespec;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{ETHER_TYPE, Filter};
+use crate::net::socket::{option, set_option, word};
 use crate::net::{Link, Links};
 
 /// Longest wait for a frame, so that who asks can look whether it is to stop.
@@ -72,17 +73,7 @@ fn bind(socket: &Socket, link: &Link, protocol: u16) -> Result<()> {
 
 /// Sets an option of packet sockets. `T` must be what the option takes.
 pub fn set<T: Copy>(socket: &Socket, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads no more than the value, which lives through the call.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_option(socket, libc::SOL_PACKET, option, value)
 }
 
 /// What a socket dropped since it was opened: the kernel begins anew with each look.
@@ -91,23 +82,9 @@ pub struct Drops(u64);
 
 impl Drops {
     pub fn look(&mut self, socket: &Socket) -> io::Result<u64> {
-        // With a ring of the third version there is a third number.
-        let mut counts = [0u32; 3];
-        let mut length = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes.
-        let status = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if status != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        self.0 += u64::from(counts[1]);
+        // struct tpacket_stats: frames, and those of them that were dropped.
+        let counts = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, 8)?;
+        self.0 += u64::from(word(&counts, 4).unwrap_or(0));
         Ok(self.0)
     }
 }

@@ -14,7 +14,6 @@ use netlink_packet_route::neighbour::{
     NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::net::Link;
 use crate::net::frames::layout::Mac;
@@ -118,7 +117,7 @@ pub fn listen_beside(bridge: &Link, mac: Mac) -> Result<()> {
     message.header.state = NeighbourState::Permanent;
     message.header.flags = NeighbourFlags::Own;
     message.attributes = vec![NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     netlink
         .execute(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
         .with_context(|| format!("giving the bridge {} an address more", bridge.name))

@@ -22,7 +22,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, XdpAttached};
-use netlink_sys::protocols::NETLINK_ROUTE;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
@@ -192,7 +191,7 @@ fn not_attached(link: &Link, error: Error) -> anyhow::Error {
 fn mode_of(link: &Link) -> Result<Mode> {
     let mut message = LinkMessage::default();
     message.header.index = link.index;
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let answers = netlink.get(RouteNetlinkMessage::GetLink(message));
     let answers = answers.with_context(|| format!("looking at the interface {}", link.name))?;
     let attached = answers.iter().find_map(attached);

@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::message::{self, HEADER};
-use crate::net::socket::mark;
+use crate::net::socket::{mark, set_option};
 use crate::workload::Context;
 use crate::workload::clock::{STOP_NS, now_ns};
 
@@ -254,26 +254,13 @@ fn let_only_echo_replies_in(socket: &Socket, v6: bool) -> Result<()> {
     const ICMP_FILTER: i32 = 1;
     const ICMP6_FILTER: i32 = 1;
     let mut blocked = [u32::MAX; 8];
-    let (level, option, words) = match v6 {
-        false => (libc::SOL_RAW, ICMP_FILTER, 1),
-        true => (libc::IPPROTO_ICMPV6, ICMP6_FILTER, 8),
-    };
     let reply = if v6 { 129 } else { 0 };
     blocked[reply / 32] &= !(1 << (reply % 32));
-    // SAFETY: the option's value is read from `blocked`, which is long enough, during the call.
-    let result = unsafe {
-        libc::setsockopt(
-            std::os::fd::AsRawFd::as_raw_fd(socket),
-            level,
-            option,
-            blocked.as_ptr().cast(),
-            (words * 4) as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()).context("cannot set the ICMP filter"),
+    match v6 {
+        false => set_option(socket, libc::SOL_RAW, ICMP_FILTER, &blocked[0]),
+        true => set_option(socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked),
     }
+    .context("cannot set the ICMP filter")
 }
 
 /// RFC 1071.

@@ -1,6 +1,5 @@
 //! The receiving end: one thread a flow, and the caller's thread, which reports the intervals.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -113,7 +112,7 @@ pub trait Inlet: Sync {
 
 impl Inlet for Socket {
     fn drops(&self) -> Option<u64> {
-        socket::drops(self.as_fd())
+        socket::drops(self)
     }
 }
 

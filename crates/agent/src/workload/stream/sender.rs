@@ -292,7 +292,7 @@ fn drive<F: SendFlow>(
         clock::sleep_exactly();
     }
     let connection = flow.connection();
-    let info = || connection.as_ref().and_then(|socket| tcp_info::read(socket_fd(socket)).ok());
+    let info = || connection.as_ref().and_then(|socket| tcp_info::read(socket).ok());
     let mut begun = None;
     let (mut bytes, mut messages, mut refused) = (0, 0, 0);
     let (mut all_bytes, mut all_calls) = (0, 0);
@@ -363,10 +363,6 @@ fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
             None
         }
     }
-}
-
-fn socket_fd(socket: &Socket) -> std::os::fd::BorrowedFd<'_> {
-    std::os::fd::AsFd::as_fd(socket)
 }
 
 fn outcome(
@@ -483,9 +479,7 @@ impl<'a> Intervals<'a> {
     }
 
     fn infos(&self) -> Vec<TcpInfo> {
-        let infos =
-            self.connections.iter().filter_map(|socket| tcp_info::read(socket_fd(socket)).ok());
-        infos.collect()
+        self.connections.iter().filter_map(|socket| tcp_info::read(socket).ok()).collect()
     }
 }
 

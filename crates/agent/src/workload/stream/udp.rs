@@ -20,6 +20,7 @@ use super::gaps::Gaps;
 use super::receiver::{Arrival, Flow, Received, Stop};
 use super::sender::{SendFlow, Sent};
 use super::socket::{self, Buffer, in_vain};
+use crate::net::socket::{header_of, set_option};
 use crate::workload::clock;
 
 /// Datagrams a call when nothing else is asked for: more gains nothing measurable.
@@ -87,7 +88,7 @@ pub fn connect(
 
 /// Asks the kernel to cut what it is given into messages.
 fn segments(socket: &Socket, message: u32, context: &Context, report: bool) -> bool {
-    match socket::set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, message as i32) {
+    match set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &(message as i32)) {
         Ok(()) => true,
         Err(error) => {
             if report {
@@ -167,15 +168,6 @@ impl UdpSender {
     }
 }
 
-/// A header that leads to one vector; whoever uses it keeps the vector alive.
-fn header_of(vector: &mut libc::iovec) -> libc::mmsghdr {
-    // SAFETY: all zeroes is a valid header, of nothing.
-    let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-    header.msg_hdr.msg_iov = ptr::from_mut(vector);
-    header.msg_hdr.msg_iovlen = 1;
-    header
-}
-
 impl SendFlow for UdpSender {
     fn send(&mut self, due: u64, kind: Kind) -> io::Result<Sent> {
         let most = if self.careful > 0 { self.train as u64 } else { self.batch };
@@ -197,7 +189,7 @@ impl SendFlow for UdpSender {
             }
             Err(error) if self.train > 1 && !is_refusal(&error) => {
                 // The device's checksums or MTU do not allow trains: go on without.
-                socket::set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0)?;
+                set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, &0i32)?;
                 self.form(1);
                 0
             }
@@ -347,7 +339,7 @@ const COALESCED_BATCH: u32 = 32;
 
 impl Intake {
     fn new(socket: &Socket, spec: &StreamReceive) -> Self {
-        let coalesces = socket::set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let coalesces = set_option(socket, libc::SOL_UDP, libc::UDP_GRO, &1i32).is_ok();
         let (slot, batch) = match coalesces {
             true => (COALESCED_SLOT, COALESCED_BATCH),
             false => ((spec.message as usize).max(HEADER).next_multiple_of(64), BATCH),
