@@ -1,6 +1,18 @@
 //! What a value is that a workload or a probe reports; each of those has a list of its own. The controller's
 //! responses are made from them; a test on each side holds them together.
 
+use std::fmt::Debug;
+
+use serde::Serialize;
+
+/// A choice as plans and records spell it.
+pub fn spelt(choice: impl Serialize + Debug) -> String {
+    match serde_json::to_value(&choice) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{choice:?}"),
+    }
+}
+
 /// Name, unit, meaning. In a probe's list `*` stands for any text in a name and `#` for a number; the first
 /// that fits holds.
 pub type Definition = (&'static str, &'static str, &'static str);

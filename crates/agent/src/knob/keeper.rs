@@ -133,21 +133,13 @@ impl Entry {
     /// # Errors
     /// Its targets are not there any more.
     fn change(&self) -> Result<KnobChange> {
-        let setting = Setting::of(&self.knob)?;
-        let mut held = Vec::new();
-        for (name, value) in &self.held {
-            let wanted = setting.wanted.iter().position(|wanted| wanted.target.name() == name);
-            ensure!(wanted.is_some(), "{name} is not there any more");
-            held.push((name.clone(), value.clone()));
-        }
-        let held: Vec<Held> = setting
-            .wanted
-            .into_iter()
-            .filter_map(|wanted| {
-                let (_, value) = held.iter().find(|(name, _)| name == wanted.target.name())?;
-                Some(Held { value: value.clone(), target: wanted.target })
-            })
-            .collect();
+        let mut there = Setting::of(&self.knob)?.wanted;
+        let take = |(name, value): &(String, String)| {
+            let at = there.iter().position(|wanted| wanted.target.name() == name);
+            let at = at.with_context(|| format!("{name} is not there any more"))?;
+            Ok(Held { target: there.remove(at).target, value: value.clone() })
+        };
+        let held = self.held.iter().map(take).collect::<Result<Vec<_>>>()?;
         let after = text(now(&held)?);
         let before = text(held.iter().map(|one| (&*one.target, one.value.clone())));
         Ok(KnobChange { knob: self.knob.clone(), before, after, held })
@@ -209,23 +201,20 @@ impl Journal {
     }
 
     fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
-        let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        match self.applied(knob) {
-            Ok(change) => {
-                outcome.before = Some(change.before);
-                outcome.after = Some(change.after);
-                outcome
+        let mut apply = || {
+            let setting = Setting::of(&located(knob)?).context("not available here")?;
+            self.entries.push(Entry::of(&setting)?);
+            self.write()?;
+            // What fails is put back with all else: a write may have done half of its work.
+            setting.apply()
+        };
+        let outcome = outcome(node, trial, knob, KnobAction::Applied);
+        match apply() {
+            Ok(KnobChange { before, after, .. }) => {
+                KnobOutcome { before: Some(before), after: Some(after), ..outcome }
             }
             Err(error) => failed(outcome, &error),
         }
-    }
-
-    fn applied(&mut self, knob: &Knob) -> Result<KnobChange> {
-        let setting = Setting::of(&located(knob)?).context("not available here")?;
-        self.entries.push(Entry::of(&setting)?);
-        self.write()?;
-        // What fails is put back with all else: a write may have done half of its work.
-        setting.apply()
     }
 
     /// Puts everything back, the last one first. What fails stays in the journal.
@@ -268,7 +257,11 @@ impl Journal {
                 self.path.display()
             );
         }
-        Ok(outcomes.into_iter().map(|one| described(&one)).collect())
+        let became = |one: &KnobOutcome| {
+            let (before, after) = (one.before.as_deref(), one.after.as_deref());
+            format!("{:?}: {} is {} again", one.knob, before.unwrap_or("?"), after.unwrap_or("?"))
+        };
+        Ok(outcomes.iter().map(became).collect())
     }
 
     fn end(mut self) -> Result<()> {
@@ -286,11 +279,6 @@ impl Journal {
             format!("{}, which says how settings were, cannot be written", self.path.display())
         })
     }
-}
-
-fn described(one: &KnobOutcome) -> String {
-    let (before, after) = (one.before.as_deref(), one.after.as_deref());
-    format!("{:?}: {} is {} again", one.knob, before.unwrap_or("?"), after.unwrap_or("?"))
 }
 
 fn read(path: &Path) -> Result<Vec<Entry>> {
@@ -333,9 +321,7 @@ fn located(knob: &Knob) -> Result<Knob> {
     if let Some(interface) = knob.interface_mut()
         && let Ok(address) = interface.parse()
     {
-        *interface = Links::open()?
-            .holding(address)?
-            .ok_or_else(|| anyhow!("no interface here has the address {address}"))?;
+        *interface = Links::open()?.holding(address)?.name;
     }
     Ok(knob)
 }

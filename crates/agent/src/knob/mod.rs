@@ -35,7 +35,7 @@ mod traffic_classes;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, ensure};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 
 pub use scheduler_weight::Schedulers;
@@ -88,7 +88,9 @@ trait KnobKind: Sync {
 
     /// What to look at to know how it is, by name. What is asked for does not matter to a look, but for
     /// CPUs: one that is there.
-    fn shown(&self, interface: &str) -> Vec<(String, Knob)>;
+    fn shown(&self, _interface: &str) -> Vec<(String, Knob)> {
+        Vec::new()
+    }
 }
 
 /// What plans call them, and the module of each.
@@ -152,14 +154,11 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
-        Self::among(knob, &Schedulers::default())
+        Self::among(knob, &Around::default())
     }
 
-    /// The same where there may be guests with CPU weights.
-    fn among(knob: &Knob, schedulers: &Schedulers) -> Result<Self> {
-        let around = Around { schedulers: schedulers.clone(), ..Around::default() };
-        let wanted = kind(knob).targets(knob, &around)?;
-        Ok(Setting { knob: knob.clone(), wanted })
+    fn among(knob: &Knob, around: &Around) -> Result<Self> {
+        Ok(Setting { knob: knob.clone(), wanted: kind(knob).targets(knob, around)? })
     }
 
     /// How it is now.
@@ -210,23 +209,19 @@ impl KnobChange {
 #[derive(Default)]
 pub struct Ledger {
     changes: Vec<KnobChange>,
-    schedulers: Schedulers,
+    around: Around,
 }
 
 impl Ledger {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Where guests' CPU weights can be turned.
     pub fn with(schedulers: Schedulers) -> Self {
-        Ledger { changes: Vec::new(), schedulers }
+        Ledger { changes: Vec::new(), around: Around { schedulers, ..Around::default() } }
     }
 
     /// Turns a knob and remembers how it was. What went wrong is in the outcome.
     pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
         let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        let setting = match Setting::among(knob, &self.schedulers) {
+        let setting = match Setting::among(knob, &self.around) {
             Ok(setting) => setting,
             Err(error) => return failed(outcome, &error.context("not available here")),
         };
@@ -245,10 +240,6 @@ impl Ledger {
     pub fn put_back(&mut self, node: &str, trial: u64) -> Vec<KnobOutcome> {
         let changes = std::mem::take(&mut self.changes).into_iter().rev();
         changes.map(|change| put_back(node, trial, change)).collect()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
     }
 }
 
@@ -296,14 +287,13 @@ fn write(target: &dyn KnobTarget, value: &str) -> Result<()> {
     }
     target.write(value).with_context(|| format!("setting {} to {value}", target.name()))?;
     let now = target.read()?;
-    match now == value {
-        true => Ok(()),
-        false => Err(anyhow!(
-            "{} was set to {value} and the kernel took it, but it is {now}: the driver has its own \
-             mind about it",
-            target.name()
-        )),
-    }
+    ensure!(
+        now == value,
+        "{} was set to {value} and the kernel took it, but it is {now}: the driver has its own \
+         mind about it",
+        target.name()
+    );
+    Ok(())
 }
 
 fn roll_back(held: &[Held], error: anyhow::Error) -> anyhow::Error {
@@ -318,10 +308,8 @@ fn restore(held: &[Held]) -> Result<()> {
     let tries = held.iter().rev().map(|held| write(&*held.target, &held.value));
     let errors: Vec<String> =
         tries.filter_map(Result::err).map(|error| format!("{error:#}")).collect();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(anyhow!("{}", errors.join("; "))),
-    }
+    ensure!(errors.is_empty(), "{}", errors.join("; "));
+    Ok(())
 }
 
 fn now(held: &[Held]) -> Result<Vec<(&dyn KnobTarget, String)>> {
@@ -343,11 +331,20 @@ fn text<'a>(values: impl IntoIterator<Item = (&'a dyn KnobTarget, String)>) -> S
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::path::Path;
     use std::rc::Rc;
 
     use anyhow::bail;
 
     use super::*;
+
+    /// A knob whose files are below a directory of the test's.
+    pub fn below(root: &Path, knob: Knob) -> Result<Setting> {
+        let root = root.to_owned();
+        let (mm, modules) = (root.clone(), root.clone());
+        let schedulers = Schedulers::default();
+        Setting::among(&knob, &Around { sysctls: root, mm, modules, schedulers })
+    }
 
     /// Cells that can be made to refuse a value, or to turn it into another.
     #[derive(Default)]
@@ -438,7 +435,7 @@ mod tests {
     #[test]
     fn the_ledger_puts_back_the_last_one_first_also_when_dropped() {
         let board = board(&["1"]);
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         for value in ["2", "3", "4"] {
             ledger.changes.push(setting(&board, &[value]).apply().unwrap());
         }
@@ -450,7 +447,7 @@ mod tests {
     #[test]
     fn a_knob_that_cannot_go_back_is_reported_and_keeps_no_other() {
         let board = board(&["refused", "1"]);
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         ledger.changes.push(setting(&board, &["5"]).apply().unwrap());
         let mut second = setting(&board, &["5", "6"]);
         second.wanted.remove(0);
@@ -460,13 +457,13 @@ mod tests {
         assert_eq!((outcomes[1].error.as_ref(), outcomes[1].after.as_deref()), (None, Some("1")));
         assert_eq!(outcomes[1].before.as_deref(), Some("6"));
         assert!(outcomes.iter().all(|o| o.action == KnobAction::PutBack && o.trial == 4));
-        assert!(ledger.is_empty());
+        assert!(ledger.changes.is_empty());
     }
 
     #[test]
     fn a_knob_without_a_place_is_not_available() {
         let knob = Knob::Mtu { interface: "no-such-if".into(), bytes: 1500 };
-        let outcome = Ledger::new().apply("sut", 1, &knob);
+        let outcome = Ledger::default().apply("sut", 1, &knob);
         let error = outcome.error.unwrap();
         assert!(
             error.starts_with("not available here: there is no interface no-such-if"),

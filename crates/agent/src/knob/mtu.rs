@@ -26,31 +26,23 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::Mtu { interface, bytes } = knob else { bail!(OTHER_KIND) };
-        targets(interface, *bytes)
+        let links = Links::open()?;
+        links.get(interface)?;
+        // The link-local address does not count: it comes back by itself.
+        let is_lost = |one: &String| one.contains(':') && !one.starts_with("fe80:");
+        ensure!(
+            *bytes >= LEAST_FOR_IPV6 || !links.addresses(interface)?.iter().any(is_lost),
+            "{interface} has IPv6 addresses, which the kernel takes away below {LEAST_FOR_IPV6} bytes \
+             and which would not come back with the old MTU: use IPv4 for an MTU of {bytes}"
+        );
+        let (name, interface) = (format!("mtu of {interface}"), interface.clone());
+        let target = Box::new(Mtu { name, interface, links });
+        Ok(vec![Wanted { target, value: bytes.to_string() }])
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
         vec![("mtu".to_owned(), Knob::Mtu { interface: interface.to_owned(), bytes: 1500 })]
     }
-}
-
-fn targets(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
-    let links = Links::open()?;
-    links.get(interface)?;
-    ensure!(
-        bytes >= LEAST_FOR_IPV6 || !has_ipv6(&links, interface)?,
-        "{interface} has IPv6 addresses, which the kernel takes away below {LEAST_FOR_IPV6} bytes \
-         and which would not come back with the old MTU: use IPv4 for an MTU of {bytes}"
-    );
-    let target =
-        Mtu { name: format!("mtu of {interface}"), interface: interface.to_owned(), links };
-    Ok(vec![Wanted { target: Box::new(target), value: bytes.to_string() }])
-}
-
-/// The link-local address does not count: it comes back by itself.
-fn has_ipv6(links: &Links, interface: &str) -> Result<bool> {
-    let addresses = links.addresses(interface)?;
-    Ok(addresses.iter().any(|address| address.contains(':') && !address.starts_with("fe80:")))
 }
 
 impl KnobTarget for Mtu {

@@ -29,27 +29,20 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::NapiWeight { interface, weight } = knob else { bail!(OTHER_KIND) };
-        targets(interface, *weight)
+        ensure!((1..=MOST).contains(weight), "a weight is from 1 to {MOST}, not {weight}");
+        Links::open()?.get(interface)?;
+        let target: Box<dyn KnobTarget> = match napi_module::ensure_loaded() {
+            Ok(()) => Box::new(Weight { interface: interface.clone() }),
+            Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
+        };
+        let value = with_all(&target.read()?, *weight);
+        Ok(vec![Wanted { target, value }])
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
-        vec![(
-            "napi_weight".to_owned(),
-            Knob::NapiWeight { interface: interface.to_owned(), weight: 64 },
-        )]
+        let interface = interface.to_owned();
+        vec![("napi_weight".to_owned(), Knob::NapiWeight { interface, weight: 64 })]
     }
-}
-
-fn targets(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
-    ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
-    Links::open()?.get(interface)?;
-    let target: Box<dyn KnobTarget> = match napi_module::ensure_loaded() {
-        Ok(()) => Box::new(Weight { interface: interface.to_owned() }),
-        Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
-    };
-    let value = target.read()?;
-    let wanted = with_all(&value, weight);
-    Ok(vec![Wanted { target, value: wanted }])
 }
 
 /// Every weight of `8 8 by hypertare_napi` replaced.
@@ -136,6 +129,7 @@ impl KnobTarget for VirtioParameter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Setting;
     use super::*;
 
     #[test]
@@ -154,7 +148,9 @@ mod tests {
     #[test]
     fn weights_out_of_bounds_are_refused() {
         for weight in [0, MOST + 1] {
-            assert!(targets("lo", weight).err().unwrap().to_string().contains("from 1 to 1024"));
+            let knob = Knob::NapiWeight { interface: "lo".into(), weight };
+            let error = Setting::of(&knob).err().unwrap().to_string();
+            assert!(error.contains("from 1 to 1024"), "{error}");
         }
     }
 }

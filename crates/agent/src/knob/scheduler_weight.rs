@@ -103,27 +103,23 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::SchedulerWeight { weight, guest } = knob else { bail!(OTHER_KIND) };
-        targets(*weight, guest.as_deref(), &around.schedulers)
+        let (guest, schedulers) = (guest.as_deref(), &around.schedulers);
+        if let Some(groups) = &schedulers.groups {
+            let target = Box::new(Group(groups.file(guest)?));
+            return Ok(vec![Wanted { target, value: groups.value(*weight)?.to_string() }]);
+        }
+        if role() != Some(Role::Driver) {
+            bail!("this is no driver domain of Xen, and the bench has no weights of its own");
+        }
+        let scope = schedulers.scope.as_ref();
+        let target: Box<dyn KnobTarget> = match guest {
+            Some(guest) => Box::new(Guest(toolstack::name(scope, guest))),
+            None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
+        };
+        Ok(vec![Wanted { target, value: weight.to_string() }])
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
         vec![("scheduler_weight".to_owned(), Knob::SchedulerWeight { weight: 256, guest: None })]
     }
-}
-
-/// `guest`: nothing for the driver domain.
-fn targets(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
-    if let Some(groups) = &schedulers.groups {
-        let target = Box::new(Group(groups.file(guest)?));
-        return Ok(vec![Wanted { target, value: groups.value(weight)?.to_string() }]);
-    }
-    if role() != Some(Role::Driver) {
-        bail!("this is no driver domain of Xen, and the bench has no weights of its own");
-    }
-    let scope = schedulers.scope.as_ref();
-    let target: Box<dyn KnobTarget> = match guest {
-        Some(guest) => Box::new(Guest(toolstack::name(scope, guest))),
-        None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
-    };
-    Ok(vec![Wanted { target, value: weight.to_string() }])
 }

@@ -5,21 +5,16 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;
 
-use super::file::{check_writable, sysctl};
+use super::file::{sysctl, words, writable};
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 
-/// The knob.
+/// The knob. None is shown: there are a thousand.
 pub struct Kind;
 
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::Sysctls { values } = knob else { bail!(OTHER_KIND) };
         values.iter().map(|(name, value)| wanted(&around.sysctls, name, value)).collect()
-    }
-
-    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
-        // There are a thousand.
-        Vec::new()
     }
 }
 
@@ -38,9 +33,7 @@ fn wanted(sysctls: &Path, name: &str, value: &str) -> Result<Wanted> {
         bail!("{name}: its value is one line");
     }
     let target = sysctl(sysctls.join(below), name);
-    check_writable(&target)?;
-    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    Ok(Wanted { target: Box::new(target), value })
+    writable(target, words(value)?)
 }
 
 #[cfg(test)]

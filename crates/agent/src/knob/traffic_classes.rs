@@ -60,8 +60,4 @@ impl KnobKind for Kind {
         let value = wanted.text();
         Ok(vec![Wanted { target: Box::new(Uplink { links, interface, wanted }), value }])
     }
-
-    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
-        Vec::new()
-    }
 }

@@ -17,7 +17,7 @@ const HEADER_DEVICE_NAME: u16 = 2;
 /// Those that are read and set together.
 pub struct Group {
     /// What it is called where a driver has none of it.
-    what: &'static str,
+    pub what: &'static str,
     get: u8,
     set: u8,
     /// By ethtool(8)'s names: the attribute, and whether it is one byte.
@@ -52,8 +52,8 @@ pub static RINGS: Group = Group {
 
 /// Those of one interface.
 pub struct DriverParameters {
-    group: &'static Group,
-    interface: String,
+    pub group: &'static Group,
+    pub interface: String,
     family: Family,
 }
 
@@ -63,14 +63,6 @@ impl DriverParameters {
         Links::open()?.get(interface)?;
         let family = Family::open("ethtool")?;
         Ok(DriverParameters { group, interface: interface.to_owned(), family })
-    }
-
-    pub fn what(&self) -> &str {
-        self.group.what
-    }
-
-    pub fn interface(&self) -> &str {
-        &self.interface
     }
 
     /// What the driver has, by ethtool's names.
@@ -90,9 +82,12 @@ impl DriverParameters {
         &self,
         wanted: impl Iterator<Item = (&'static str, u16)>,
     ) -> Result<BTreeMap<&'static str, u64>> {
-        let answers =
-            self.family.get(self.group.get, self.header()).map_err(|error| self.lacks(&error))?;
-        let what = self.group.what;
+        let (what, interface) = (self.group.what, &self.interface);
+        let answers = self.family.get(self.group.get, self.header()).map_err(|error| {
+            let driver = Ethtool::open(interface).ok().and_then(|ethtool| ethtool.driver());
+            let driver = driver.as_deref().unwrap_or("without a name");
+            anyhow!("{interface}: its driver, {driver}, has no {what} ({error:#})")
+        })?;
         let answer =
             answers.first().with_context(|| format!("the kernel reported nothing of {what}"))?;
         Ok(wanted.filter_map(|(name, at)| Some((name, number(answer.get(&at)?)?))).collect())
@@ -114,15 +109,5 @@ impl DriverParameters {
     fn header(&self) -> Attributes {
         let name = [self.interface.as_bytes(), b"\0"].concat();
         Attributes::default().nested(HEADER, &Attributes::default().with(HEADER_DEVICE_NAME, &name))
-    }
-
-    fn lacks(&self, error: &anyhow::Error) -> anyhow::Error {
-        let driver = Ethtool::open(&self.interface).ok().and_then(|ethtool| ethtool.driver());
-        anyhow!(
-            "{}: its driver, {}, has no {} ({error:#})",
-            self.interface,
-            driver.as_deref().unwrap_or("without a name"),
-            self.group.what
-        )
     }
 }

@@ -157,13 +157,6 @@ impl Ethtool {
         found
     }
 
-    /// Receive and transmit queues in use; none if the driver does not report.
-    fn queues(&self) -> Option<(u32, u32)> {
-        let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-        self.ask(&mut channels).ok()?;
-        Some((channels.rx + channels.combined, channels.tx + channels.combined))
-    }
-
     /// Whether an offload is on.
     ///
     /// # Errors
@@ -191,19 +184,18 @@ impl Ethtool {
             Access::Commands { set, .. } => {
                 self.ask(&mut Value { command: *set, data: u32::from(on) })
             }
-            Access::Flag(bit) => self.set_flag(*bit, on),
+            Access::Flag(bit) => {
+                let mut flags = Value { command: GET_FLAGS, data: 0 };
+                self.ask(&mut flags).and_then(|()| {
+                    let data = if on { flags.data | bit } else { flags.data & !bit };
+                    self.ask(&mut Value { command: SET_FLAGS, data })
+                })
+            }
         };
         done.map_err(|error| {
             let word = if on { "on" } else { "off" };
             self.failed(error, &format!("switching the offload {name} {word}"))
         })
-    }
-
-    fn set_flag(&self, bit: u32, on: bool) -> Result<(), Error> {
-        let mut flags = Value { command: GET_FLAGS, data: 0 };
-        self.ask(&mut flags)?;
-        let data = if on { flags.data | bit } else { flags.data & !bit };
-        self.ask(&mut Value { command: SET_FLAGS, data })
     }
 
     fn ask<T: Request>(&self, value: &mut T) -> Result<(), Error> {
@@ -254,7 +246,12 @@ fn words(longs: &mut [u64]) -> &mut [u32] {
 pub fn state(interface: &str) -> Result<InterfaceState> {
     let link = Links::open()?.get(interface)?;
     let ethtool = Ethtool::open(interface)?;
-    let (rx_queues, tx_queues) = ethtool.queues().unwrap_or((link.rx_queues, link.tx_queues));
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    // Those in use, where the driver reports them.
+    let (rx_queues, tx_queues) = match ethtool.ask(&mut channels) {
+        Ok(()) => (channels.rx + channels.combined, channels.tx + channels.combined),
+        Err(_) => (link.rx_queues, link.tx_queues),
+    };
     let mut offloads = BTreeMap::new();
     for (name, _) in &OFFLOADS {
         offloads.insert((*name).to_owned(), ethtool.offload(name)?);

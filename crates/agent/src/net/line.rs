@@ -44,7 +44,15 @@ pub fn limit(links: &Links, interface: &str, rate_bps: u64) -> Result<()> {
         ),
         outcome => outcome.with_context(|| format!("limiting {interface} to {rate_bps} b/s"))?,
     }
-    let has = rate_of(&netlink, &link)?;
+    let index = i32::try_from(link.index)?;
+    let all = netlink
+        .dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index)))
+        .context("listing the queue disciplines")?;
+    // Bytes per second that the link's token bucket lets through.
+    let has = all.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewQueueDiscipline(one) if one.header.index == index => rate_in(one),
+        _ => None,
+    });
     ensure!(
         has == Some(rate_bps / 8),
         "{interface} was to send {} bytes per second, and the kernel says {has:?}",
@@ -69,32 +77,17 @@ fn message(link: &Link, rate_bps: u64) -> Result<TcMessage> {
     ];
     message.attributes = vec![
         TcAttribute::Kind(KIND.to_owned()),
-        TcAttribute::Options(options.map(|(kind, value)| other(kind, value)).to_vec()),
+        TcAttribute::Options(
+            options.map(|(kind, value)| TcOption::Other(DefaultNla::new(kind, value))).to_vec(),
+        ),
     ];
     Ok(message)
-}
-
-fn other(kind: u16, value: Vec<u8>) -> TcOption {
-    TcOption::Other(DefaultNla::new(kind, value))
 }
 
 /// `struct tc_tbf_qopt`: rate, peak rate, limit, and the two bursts, which come as attributes.
 fn parms(rate: u64, limit: u32) -> Vec<u8> {
     let spec = |rate: u64| tc::rate_spec(u32::try_from(rate).unwrap_or(u32::MAX));
     [spec(rate), spec(2 * rate), limit.to_ne_bytes().to_vec(), vec![0; 8]].concat()
-}
-
-/// Bytes per second that a link's token bucket lets through.
-fn rate_of(netlink: &Netlink<RouteNetlinkMessage>, link: &Link) -> Result<Option<u64>> {
-    let index = i32::try_from(link.index)?;
-    let all = netlink
-        .dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index)))
-        .context("listing the queue disciplines")?;
-    let of_link = all.iter().find_map(|answer| match answer {
-        RouteNetlinkMessage::NewQueueDiscipline(one) if one.header.index == index => Some(one),
-        _ => None,
-    });
-    Ok(of_link.and_then(rate_in))
 }
 
 fn rate_in(message: &TcMessage) -> Option<u64> {

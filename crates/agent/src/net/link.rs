@@ -161,19 +161,25 @@ impl Links {
     /// The addresses of a link, `10.77.0.2/24`.
     pub fn addresses(&self, name: &str) -> Result<Vec<String>> {
         let messages = self.address_messages(&self.get(name)?)?;
-        Ok(messages.iter().filter_map(address_text).collect())
+        let text = |message: &AddressMessage| {
+            Some(format!("{}/{}", address(message)?, message.header.prefix_len))
+        };
+        Ok(messages.iter().filter_map(text).collect())
     }
 
     /// The link that has an address.
-    pub fn holding(&self, address: IpAddr) -> Result<Option<String>> {
-        let address = address.to_string();
+    ///
+    /// # Errors
+    /// No link here has it.
+    pub fn holding(&self, address: IpAddr) -> Result<Link> {
+        let text = address.to_string();
         for link in self.list()? {
             let own = self.addresses(&link.name)?;
-            if own.iter().any(|one| one.split('/').next() == Some(&address)) {
-                return Ok(Some(link.name));
+            if own.iter().any(|one| one.split('/').next() == Some(&text)) {
+                return Ok(link);
             }
         }
-        Ok(None)
+        bail!("no interface here has the address {address}")
     }
 
     pub fn set_up(&self, name: &str) -> Result<()> {
@@ -373,17 +379,9 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     let flags = message.header.flags;
     let mut link = Link {
         index: message.header.index,
-        name: String::new(),
-        kind: None,
-        mtu: 0,
-        mac: String::new(),
-        master: None,
         up: flags.contains(LinkFlags::Up),
         carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp | LinkFlags::Running),
-        rx_queues: 0,
-        tx_queues: 0,
-        discipline: String::new(),
-        queue_length: 0,
+        ..Link::default()
     };
     for attribute in &message.attributes {
         match attribute {
@@ -405,10 +403,6 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
         }
     }
     (!link.name.is_empty()).then_some(link)
-}
-
-fn address_text(message: &AddressMessage) -> Option<String> {
-    Some(format!("{}/{}", address(message)?, message.header.prefix_len))
 }
 
 fn address(message: &AddressMessage) -> Option<IpAddr> {

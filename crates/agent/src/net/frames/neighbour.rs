@@ -22,42 +22,30 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// The interface by which an address is reached, and its MAC address.
 pub fn find(to: IpAddr) -> Result<(Link, Mac)> {
-    let link = link_to(to)?;
-    let mac = mac_of(to, &link)?;
-    Ok((link, mac))
-}
-
-/// The interface that has this address.
-pub fn link_with(address: IpAddr) -> Result<Link> {
-    let links = Links::open()?;
-    for link in links.list()? {
-        let mut its_own = links.addresses(&link.name)?.into_iter();
-        if its_own.any(|one| one.split('/').next() == Some(&address.to_string())) {
-            return Ok(link);
-        }
-    }
-    bail!("no interface here has the address {address}")
-}
-
-/// The kernel's choice: the link of the address that it would send from.
-fn link_to(to: IpAddr) -> Result<Link> {
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0)).context("no socket")?;
     // It sends nothing: it looks the route up.
     socket.connect(SocketAddr::new(to, 9)).with_context(|| format!("no way to {to}"))?;
-    link_with(socket.local_addr()?.ip())
-}
-
-fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
+    // The kernel's choice: the link of the address that it would send from.
+    let link = Links::open()?.holding(socket.local_addr()?.ip())?;
     let netlink = Netlink::route()?;
     let deadline = Instant::now() + LIMIT;
     let mut asked = false;
     loop {
-        if let Some(mac) = known(&netlink, to, link)? {
-            return Ok(mac);
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(to);
+        let all = netlink.dump(RouteNetlinkMessage::GetNeighbour(message));
+        let found = all.context("no neighbours")?.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewNeighbour(one) if one.header.ifindex == link.index => {
+                mac(one, to)
+            }
+            _ => None,
+        });
+        if let Some(mac) = found {
+            return Ok((link, mac));
         }
         if !asked {
-            ask(&netlink, to, link)?;
+            ask(&netlink, to, &link)?;
             asked = true;
         }
         if Instant::now() > deadline {
@@ -65,16 +53,6 @@ fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }
-}
-
-fn known(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Result<Option<Mac>> {
-    let mut message = NeighbourMessage::default();
-    message.header.family = family(to);
-    let all = netlink.dump(RouteNetlinkMessage::GetNeighbour(message)).context("no neighbours")?;
-    Ok(all.iter().find_map(|answer| match answer {
-        RouteNetlinkMessage::NewNeighbour(one) if one.header.ifindex == link.index => mac(one, to),
-        _ => None,
-    }))
 }
 
 /// Its MAC address, if the neighbour is this one and has answered.

@@ -93,7 +93,10 @@ impl Queue {
     /// The kernel has no such sockets, or another one has the queue.
     pub fn open(interface: u32, queue: u32, buffers: Buffers) -> Result<Self> {
         let made = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
-        let socket = made.map_err(no_socket)?;
+        let socket = made.map_err(|error| match error {
+            Errno::AFNOSUPPORT => anyhow!("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)"),
+            error => anyhow::Error::new(Error::from(error)).context("making an AF_XDP socket"),
+        })?;
         let memory = Shared::own(buffers.bytes()).context("memory for frames")?;
         let offsets = give_memory(&socket, &memory, buffers)
             .context("setting up the rings of an AF_XDP socket")?;
@@ -112,7 +115,11 @@ impl Queue {
         }
         fill.publish(size);
         let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, interface, queue);
-        bind(&socket, &address).map_err(|error| not_bound(queue, error))?;
+        bind(&socket, &address).map_err(|error| match error {
+            Errno::BUSY => anyhow!("another AF_XDP socket has its queue {queue}: wait for its end"),
+            error => anyhow::Error::new(Error::from(error))
+                .context(format!("binding an AF_XDP socket to its queue {queue}")),
+        })?;
         Ok(Queue { socket, memory, buffers, fill, received })
     }
 
@@ -143,19 +150,13 @@ impl Queue {
         if count > 0 {
             self.received.release(count);
             self.fill.publish(count);
-            self.wake()?;
+            if self.fill.needs_wakeup() {
+                // Has a driver look for buffers again that found none and sleeps.
+                let mut own = [PollFd::new(&self.socket, PollFlags::IN)];
+                poll(&mut own, Some(&Timespec::default())).context("waking the driver")?;
+            }
         }
         Ok(count)
-    }
-
-    /// Has a driver look for buffers again that found none and sleeps.
-    fn wake(&self) -> Result<()> {
-        if self.fill.needs_wakeup() {
-            let mut own = [PollFd::new(&self.socket, PollFlags::IN)];
-            poll(&mut own, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
-                .context("waking the driver")?;
-        }
-        Ok(())
     }
 
     /// Frames that the kernel chose for this socket and had no room for: no free buffer, or no place among the
@@ -186,21 +187,6 @@ fn give_memory(socket: &OwnedFd, memory: &Shared, buffers: Buffers) -> Result<Xd
     set_xdp_umem_completion_ring_size(socket, UNUSED_RING)?;
     set_xdp_rx_ring_size(socket, buffers.count)?;
     Ok(xdp_mmap_offsets(socket)?)
-}
-
-fn no_socket(error: Errno) -> anyhow::Error {
-    match error {
-        Errno::AFNOSUPPORT => anyhow!("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)"),
-        error => anyhow::Error::new(Error::from(error)).context("making an AF_XDP socket"),
-    }
-}
-
-fn not_bound(queue: u32, error: Errno) -> anyhow::Error {
-    match error {
-        Errno::BUSY => anyhow!("another AF_XDP socket has its queue {queue}: wait for its end"),
-        error => anyhow::Error::new(Error::from(error))
-            .context(format!("binding an AF_XDP socket to its queue {queue}")),
-    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use anyhow::{Result, anyhow};
 use hypertare_plan::{FrameCapture, FrameVia};
 
 use super::{check_ring, numbered};
-use crate::net::Link;
 use crate::net::frame_sources;
 use crate::net::frames::layout::check_length;
-use crate::net::frames::{FrameSource, Opening, neighbour};
+use crate::net::frames::{FrameSource, Opening};
+use crate::net::{Link, Links};
 use crate::values::Definition;
 use crate::workload::stream::account::Account;
 use crate::workload::stream::check;
@@ -59,7 +59,7 @@ pub const VALUES: &[Definition] = &[
 const BETWEEN_LOOKS_NS: u64 = 10_000_000;
 
 pub fn run(spec: &FrameCapture, context: &Context) -> Result<Outcome> {
-    let link = neighbour::link_with(address::host(&spec.on)?)?;
+    let link = Links::open()?.holding(address::host(&spec.on)?)?;
     at_link(spec, &link, context, &|| ())
 }
 

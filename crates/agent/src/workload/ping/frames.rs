@@ -13,12 +13,12 @@ use socket2::Socket;
 
 use super::message;
 use super::wire::Wire;
-use crate::net::Link;
 use crate::net::frame_sources;
 use crate::net::frames::layout::{ETHERNET, Mac, blank, check_length, turn_round};
 use crate::net::frames::{Filter, FrameSource, Opening, neighbour, socket};
 use crate::net::link::parse_mac;
 use crate::net::shared;
+use crate::net::{Link, Links};
 use crate::workload::Context;
 
 /// How frames come in; another protocol has no such choice.
@@ -148,7 +148,7 @@ pub fn answer(
     replies: &AtomicU64,
     context: &Context,
 ) -> Result<()> {
-    let link = neighbour::link_with(on)?;
+    let link = Links::open()?.holding(on)?;
     let longest = length_of(message, &link)?;
     let ends = Ends::open(&link, via, longest, &message::of_requests(ETHERNET))?;
     let Ends { mut source, mut out, .. } = ends;
