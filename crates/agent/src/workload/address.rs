@@ -7,12 +7,9 @@ use anyhow::{Context as _, Result, bail};
 
 /// `10.77.0.2:7000` or `[fd00::2]:7000`.
 pub fn with_port(text: &str) -> Result<SocketAddr> {
-    match text.parse() {
-        Ok(address) => Ok(address),
-        Err(_) => {
-            bail!("`{text}` is not an IP address and a port, as 10.77.0.2:7000 or [fd00::2]:7000")
-        }
-    }
+    text.parse().ok().with_context(|| {
+        format!("`{text}` is not an IP address and a port, as 10.77.0.2:7000 or [fd00::2]:7000")
+    })
 }
 
 /// The same where the port is to be one that another can be given.

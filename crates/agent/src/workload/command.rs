@@ -43,39 +43,37 @@ const COUNTED_LATE: i64 = 256 << 10;
 /// Lines of a failed command's output that its error repeats.
 const ERROR_LINES: usize = 10;
 
-pub const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "from before the start of the program to after its end was seen"),
-    ("user_s", "s", "CPU time in user mode of the program and all it waited for"),
-    ("system_s", "s", "CPU time in the kernel of the program and all it waited for"),
-    ("minor_faults", "faults", "page faults served without reading a disk"),
-    ("major_faults", "faults", "page faults that had to read"),
-    ("voluntary_switches", "switches", "context switches by waiting"),
-    ("involuntary_switches", "switches", "context switches by preemption"),
-    ("peak_memory_bytes", "B", "largest resident set of any one process; absent below a few MB"),
-    ("exit_status", "", "exit status of the program"),
-    (
-        "syncs",
-        "calls",
-        "calls that wait for a disk, in a run that is not counted; absent otherwise",
-    ),
-];
-
 impl WorkloadKind for Command {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "from before the start of the program to after its end was seen"),
+        ("user_s", "s", "CPU time in user mode of the program and all it waited for"),
+        ("system_s", "s", "CPU time in the kernel of the program and all it waited for"),
+        ("minor_faults", "faults", "page faults served without reading a disk"),
+        ("major_faults", "faults", "page faults that had to read"),
+        ("voluntary_switches", "switches", "context switches by waiting"),
+        ("involuntary_switches", "switches", "context switches by preemption"),
+        (
+            "peak_memory_bytes",
+            "B",
+            "largest resident set of any one process; absent below a few MB",
+        ),
+        ("exit_status", "", "exit status of the program"),
+        (
+            "syncs",
+            "calls",
+            "calls that wait for a disk, in a run that is not counted; absent otherwise",
+        ),
+    ];
 
+    /// Executes the command, after what prepares it. Its environment is exactly the plan's, with a PATH
+    /// if the plan has none: the size of an environment alone can move a measurement (Mytkowicz et al.,
+    /// ASPLOS 2009), so it is the same on every platform. Whatever the command leaves running is killed.
+    ///
+    /// Fails when the command cannot be started, ends with another status than 0, is ended by a signal,
+    /// or is stopped.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
+        leaving_nothing(|| prepare_and_measure(self, context))
     }
-}
-
-/// Executes the command, after what prepares it. Its environment is exactly the plan's, with a PATH
-/// if the plan has none: the size of an environment alone can move a measurement (Mytkowicz et al.,
-/// ASPLOS 2009), so it is the same on every platform. Whatever the command leaves running is killed.
-///
-/// Fails when the command cannot be started, ends with another status than 0, is ended by a signal,
-/// or is stopped.
-pub fn run(spec: &Command, context: &Context) -> Result<Outcome> {
-    leaving_nothing(|| prepare_and_measure(spec, context))
 }
 
 /// Whatever the programs that it runs leave behind is killed.

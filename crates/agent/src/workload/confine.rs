@@ -61,10 +61,15 @@ pub fn enter(
     as_container: bool,
     watch_syncs: bool,
 ) -> Result<Option<OwnedFd>> {
-    let is_one_user = maps_one_user()?;
+    // Whether this user namespace has no user but the one who made it.
+    let map = std::fs::read_to_string("/proc/self/uid_map").context("cannot read /proc")?;
+    let is_one_user = map.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)).eq(["1"]);
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
         .context("cannot enter the mount namespace of commands")?;
-    leave_no_core()?;
+    // A program that crashes is not handed to the machine's own collector of cores, which would keep
+    // it: 1 is the limit at which the kernel starts none (core(5)); no file has room in one byte either.
+    let none = Rlimit { current: Some(1), maximum: Some(1) };
+    setrlimit(Resource::Core, none).context("cannot forbid cores")?;
     if is_one_user {
         // There is nobody else whom a set-uid program could become.
         set_no_new_privs(true).context("cannot forbid new privileges")?;
@@ -75,20 +80,6 @@ pub fn enter(
     let syncs = if watch_syncs { syncs::filter() } else { None };
     keep_capabilities(if as_container { OF_A_CONTAINER } else { OF_A_HOST })?;
     Ok(syncs)
-}
-
-/// Whether this user namespace has no user but the one who made it.
-fn maps_one_user() -> Result<bool> {
-    let map = std::fs::read_to_string("/proc/self/uid_map").context("cannot read /proc")?;
-    let counts = map.lines().filter_map(|line| line.split_ascii_whitespace().nth(2));
-    Ok(counts.eq(["1"]))
-}
-
-/// A program that crashes is not handed to the machine's own collector of cores, which would keep it:
-/// 1 is the limit at which the kernel starts none (core(5)); no file has room in one byte either.
-fn leave_no_core() -> Result<()> {
-    let none = Rlimit { current: Some(1), maximum: Some(1) };
-    setrlimit(Resource::Core, none).context("cannot forbid cores")
 }
 
 fn keep_capabilities(kept: CapabilitySet) -> Result<()> {

@@ -20,6 +20,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    pub fn of<const N: usize>(values: [(&str, f64); N]) -> Self {
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        Outcome { values, ..Outcome::default() }
+    }
+
+    /// The value of this name; zero where there is none.
+    pub fn value(&self, name: &str) -> f64 {
+        self.values.get(name).copied().unwrap_or(0.0)
+    }
+
     pub fn set(&mut self, name: &str, value: f64) -> &mut Self {
         self.values.insert(name.to_owned(), value);
         self

@@ -29,7 +29,7 @@ pub fn end() -> Result<()> {
 pub fn end_but(spared: &[Pid]) -> Result<()> {
     let limit = now_ns() + LIMIT_NS;
     // Without children there are no descendants: the usual end needs no look into /proc.
-    while reap() == Children::Left {
+    while has_children() {
         if kill_all(getpid(), spared)? == 0 && !spared.is_empty() {
             return Ok(());
         }
@@ -43,7 +43,7 @@ pub fn end_but(spared: &[Pid]) -> Result<()> {
 
 /// The names of the processes below this one that are alive, as far as they can be read.
 pub fn left() -> Vec<String> {
-    if reap() == Children::None {
+    if !has_children() {
         return Vec::new();
     }
     let name = |pid: Pid| std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
@@ -76,18 +76,13 @@ pub fn kill_with(ancestor: Pid) -> Result<()> {
     }
 }
 
-#[derive(PartialEq)]
-enum Children {
-    None,
-    Left,
-}
-
-fn reap() -> Children {
+/// Reaps those that have ended, and reports whether others are left.
+fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => return Children::Left,
-            Err(_) => return Children::None,
+            Ok(None) => return true,
+            Err(_) => return false,
         }
     }
 }

@@ -51,7 +51,12 @@ impl Latencies {
 
     /// Sets `NAME_min_ns` and so on, and the histogram NAME. Of none, what has no value is absent.
     pub fn report(&self, outcome: &mut Outcome, name: &str) {
-        outcome.histograms.insert(name.to_owned(), self.buckets());
+        let buckets = self.histogram.iter_recorded().map(|bucket| {
+            let value = self.histogram.highest_equivalent(bucket.value_iterated_to());
+            (value, bucket.count_at_value())
+        });
+        let histogram = Histogram { unit: "ns".to_owned(), buckets: buckets.collect() };
+        outcome.histograms.insert(name.to_owned(), histogram);
         if self.count() == 0 {
             return;
         }
@@ -72,18 +77,6 @@ impl Latencies {
     /// more than the bucket's width; the extremes are known exactly.
     fn quantile_ns(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns) as f64
-    }
-
-    fn buckets(&self) -> Histogram {
-        let buckets = self
-            .histogram
-            .iter_recorded()
-            .map(|bucket| {
-                let value = self.histogram.highest_equivalent(bucket.value_iterated_to());
-                (value, bucket.count_at_value())
-            })
-            .collect();
-        Histogram { unit: "ns".to_owned(), buckets }
     }
 }
 

@@ -29,9 +29,10 @@ pub mod system_calls;
 pub mod touch;
 mod usage;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use hypertare_plan::{Task, TaskResult, Workload};
 
+use crate::process::cpus;
 use crate::values::Definition;
 pub use context::{Context, Outcome};
 
@@ -140,21 +141,13 @@ pub fn execute(task: &Task, context: &Context) -> TaskResult {
 
 /// Binds this process to the task's CPUs, counted among those that it may use already.
 fn bind(task: &Task) -> Result<()> {
-    if task.cpus.is_empty() {
-        return Ok(());
-    }
-    let allowed = rustix::thread::sched_getaffinity(None)?;
-    let usable: Vec<usize> =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-    let mut chosen = rustix::thread::CpuSet::new();
-    for &index in &task.cpus {
-        let cpu = usable.get(index as usize).ok_or_else(|| {
-            anyhow::anyhow!("CPU {index} was asked for, but the node may use {} only", usable.len())
-        })?;
-        chosen.set(*cpu);
-    }
-    rustix::thread::sched_setaffinity(None, &chosen)?;
-    Ok(())
+    let usable = cpus::of(0)?;
+    let chosen = task.cpus.iter().map(|&index| {
+        usable.get(index as usize).copied().with_context(|| {
+            format!("CPU {index} was asked for, but the node may use {} only", usable.len())
+        })
+    });
+    cpus::bind(0, &chosen.collect::<Result<Vec<_>>>()?)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{Context, Outcome};
 use crate::emit::Emitter;
 pub use crate::standalone::stop_by_signal;
 
-/// ProgramEnvironment of a workload without a plan; warnings go to standard error.
+/// The context of a workload without a plan; warnings go to standard error.
 pub fn context(
     task: &str,
     stop: Arc<AtomicBool>,
@@ -20,9 +20,16 @@ pub fn context(
     Context::new(("", 0, "", task), Arc::new(Emitter::new(io::stderr())), stop, ready)
 }
 
-/// The record that a plan would have given, on standard output.
-pub fn print_record(context: &Context, outcome: Outcome) -> Result<()> {
-    let record = Record::Result(context.result(Ok(outcome)));
-    io::stdout().write_all(&record.to_line()?)?;
-    Ok(())
+/// Prints what a workload measured: as a text, or as the record that a plan would have given.
+pub fn print(
+    context: &Context,
+    outcome: Outcome,
+    as_record: bool,
+    text: impl FnOnce(&Outcome) -> String,
+) -> Result<()> {
+    let shown = match as_record {
+        true => Record::Result(context.result(Ok(outcome))).to_line()?,
+        false => text(&outcome).into_bytes(),
+    };
+    Ok(io::stdout().write_all(&shown)?)
 }

@@ -9,8 +9,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{
-    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_JUMP, BPF_K, BPF_LD, BPF_RET, BPF_STMT, BPF_W,
-    sock_filter, sock_fprog,
+    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+    sock_fprog,
 };
 
 /// Of this process's own and those that it started.
@@ -48,8 +48,10 @@ pub fn filter() -> Option<OwnedFd> {
 
 /// Each jump counts the instructions that it leaves out.
 fn program() -> [sock_filter; 19] {
-    let jump = |code: u32, k, yes, no| jump_to((BPF_JMP | code | BPF_K) as u16, k, yes, no);
-    let load = |offset| statement((BPF_LD | BPF_W | BPF_ABS) as u16, offset);
+    let instruction = |code: u32, k, jt, jf| sock_filter { code: code as u16, jt, jf, k };
+    let statement = |code, k| instruction(code, k, 0, 0);
+    let jump = |code, k, yes, no| instruction(BPF_JMP | code | BPF_K, k, yes, no);
+    let load = |offset| statement(BPF_LD | BPF_W | BPF_ABS, offset);
     let is = |number: libc::c_long, yes, no| jump(BPF_JEQ, number as u32, yes, no);
     [
         load(ARCHITECTURE),
@@ -66,22 +68,12 @@ fn program() -> [sock_filter; 19] {
         load(argument(2)),
         jump(BPF_JSET, libc::MS_SYNC as u32, 5, 4),
         load(argument(1)),
-        statement((BPF_JMP | BPF_JA) as u16, 1),
+        statement(BPF_JMP | BPF_JA, 1),
         load(argument(2)),
         jump(BPF_JSET, DIRECT_OR_SYNC, 1, 0),
-        statement((BPF_RET | BPF_K) as u16, libc::SECCOMP_RET_ALLOW),
-        statement((BPF_RET | BPF_K) as u16, libc::SECCOMP_RET_USER_NOTIF),
+        statement(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW),
+        statement(BPF_RET | BPF_K, libc::SECCOMP_RET_USER_NOTIF),
     ]
-}
-
-fn statement(code: u16, k: u32) -> sock_filter {
-    // SAFETY: it makes a structure of its arguments.
-    unsafe { BPF_STMT(code, k) }
-}
-
-fn jump_to(code: u16, k: u32, yes: u8, no: u8) -> sock_filter {
-    // SAFETY: it makes a structure of its arguments.
-    unsafe { BPF_JUMP(code, k, yes, no) }
 }
 
 /// Counts from now on, in a thread that ends with this process.

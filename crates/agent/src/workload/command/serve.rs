@@ -98,6 +98,8 @@ fn complaint(first: First, ended: &Ended) -> String {
 fn await_socket(server: Pid, before: &Listeners, context: &Context) -> First {
     let limit = now_ns() + LISTEN_NS;
     let mut on_loopback = false;
+    // Its end is seen without reaping it.
+    let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     while now_ns() < limit {
         // What cannot be read now may be the next time.
         if let Ok(now) = Listeners::now() {
@@ -106,16 +108,10 @@ fn await_socket(server: Pid, before: &Listeners, context: &Context) -> First {
             }
             on_loopback = now.are_on_loopback(before);
         }
-        if context.stopped() || has_ended(server) {
+        if context.stopped() || matches!(waitid(WaitId::Pid(server), seen), Ok(Some(_))) {
             return First::Ends;
         }
         sleep_once(now_ns() + PAUSE_NS);
     }
     First::Late { on_loopback }
-}
-
-/// Without reaping it.
-fn has_ended(server: Pid) -> bool {
-    let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    matches!(waitid(WaitId::Pid(server), seen), Ok(Some(_)))
 }

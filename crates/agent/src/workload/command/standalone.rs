@@ -1,13 +1,12 @@
 //! `hypertare-agent command`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
 use hypertare_plan::Command;
 
 use crate::workload::standalone;
-use crate::workload::{Alone, Outcome, command};
+use crate::workload::{Alone, Outcome, WorkloadKind};
 
 /// Execute a program and report what it took
 #[derive(clap::Args)]
@@ -41,12 +40,8 @@ impl Alone for Arguments {
             input: None,
             prepare: self.prepare,
         };
-        let outcome = command::run(&spec, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        io::stdout().write_all(table(&outcome).as_bytes())?;
-        Ok(())
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, table)
     }
 }
 
@@ -67,7 +62,7 @@ fn own_environment() -> std::collections::BTreeMap<String, String> {
 }
 
 fn table(outcome: &Outcome) -> String {
-    command::VALUES
+    Command::VALUES
         .iter()
         .filter_map(|&(name, unit, _)| Some((name, unit, outcome.values.get(name)?)))
         .map(|(name, unit, value)| {

@@ -1,8 +1,6 @@
 //! `hypertare-agent capture`.
 
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -79,33 +77,27 @@ impl Alone for Arguments {
             interval_s: 1.0,
             omit_s: 0.0,
         };
-        end_after(self.duration, stop.clone());
+        let end = Instant::now() + Duration::from_secs_f64(self.duration);
+        let at_end = stop.clone();
+        // This thread ends with the process.
+        std::thread::spawn(move || {
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            at_end.store(true, Ordering::Relaxed);
+        });
         let ended = || stop.store(true, Ordering::Relaxed);
         let outcome = receive::at_link(&spec, &link, &context, &ended)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let value = |name: &str| outcome.values.get(name).copied().unwrap_or(0.0);
-        let (frames, seconds) = (value("received_packets"), value("elapsed_s"));
-        writeln!(
-            io::stdout(),
-            "captured {} frames in {seconds:.2} s: {}/s, {}; {} lost, {} of them dropped at the ring; CPU {:.0} %",
-            units::count(frames),
-            units::count(frames / seconds),
-            units::rate(value("goodput_bps")),
-            units::count(value("lost_packets")),
-            units::count(value("all_drops")),
-            100.0 * (value("user_s") + value("system_s")) / seconds,
-        )?;
-        Ok(())
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let value = |name: &str| outcome.value(name);
+            let (frames, seconds) = (value("received_packets"), value("elapsed_s"));
+            format!(
+                "captured {} frames in {seconds:.2} s: {}/s, {}; {} lost, {} of them dropped at the ring; CPU {:.0} %\n",
+                units::count(frames),
+                units::count(frames / seconds),
+                units::rate(value("goodput_bps")),
+                units::count(value("lost_packets")),
+                units::count(value("all_drops")),
+                100.0 * (value("user_s") + value("system_s")) / seconds,
+            )
+        })
     }
-}
-
-/// Its thread ends with the process.
-fn end_after(seconds: f64, stop: Arc<AtomicBool>) {
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
-    std::thread::spawn(move || {
-        std::thread::sleep(end.saturating_duration_since(Instant::now()));
-        stop.store(true, Ordering::Relaxed);
-    });
 }

@@ -1,6 +1,5 @@
 //! `hypertare-agent generate`.
 
-use std::io::{self, Write};
 use std::net::IpAddr;
 
 use anyhow::Result;
@@ -61,22 +60,19 @@ impl Alone for Arguments {
             omit_s: 0.0,
         };
         let outcome = send::from_link(&spec, &link, to, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let value = |name: &str| outcome.values.get(name).copied().unwrap_or(0.0);
-        let (frames, seconds) = (value("sent_packets"), value("elapsed_s"));
-        writeln!(
-            io::stdout(),
-            "sent {} frames of {} bytes in {seconds:.2} s: {}/s, {}; {} refused; CPU {:.0} %",
-            units::count(frames),
-            self.frame,
-            units::count(frames / seconds),
-            units::rate(value("sent_bps")),
-            units::count(value("send_errors")),
-            100.0 * (value("user_s") + value("system_s")) / seconds,
-        )?;
-        Ok(())
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let value = |name: &str| outcome.value(name);
+            let (frames, seconds) = (value("sent_packets"), value("elapsed_s"));
+            format!(
+                "sent {} frames of {} bytes in {seconds:.2} s: {}/s, {}; {} refused; CPU {:.0} %\n",
+                units::count(frames),
+                self.frame,
+                units::count(frames / seconds),
+                units::rate(value("sent_bps")),
+                units::count(value("send_errors")),
+                100.0 * (value("user_s") + value("system_s")) / seconds,
+            )
+        })
     }
 }
 

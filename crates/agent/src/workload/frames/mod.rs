@@ -16,45 +16,6 @@ mod relay;
 mod send;
 
 use anyhow::{Result, ensure};
-use hypertare_plan::{FrameCapture, FrameFeed, FrameRelay, FrameSend};
-
-use super::{Context, Outcome, WorkloadKind};
-use crate::values::Definition;
-
-impl WorkloadKind for FrameSend {
-    const VALUES: &'static [Definition] = send::VALUES;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        send::run(self, context)
-    }
-}
-
-impl WorkloadKind for FrameCapture {
-    const VALUES: &'static [Definition] = receive::VALUES;
-    const LISTENS: bool = true;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        receive::run(self, context)
-    }
-}
-
-impl WorkloadKind for FrameFeed {
-    const VALUES: &'static [Definition] = feed::VALUES;
-    const LISTENS: bool = true;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        feed::run(self, context)
-    }
-}
-
-impl WorkloadKind for FrameRelay {
-    const VALUES: &'static [Definition] = relay::VALUES;
-    const LISTENS: bool = true;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        relay::run(self, context)
-    }
-}
 
 const MOST_RING: u32 = 256 << 20;
 

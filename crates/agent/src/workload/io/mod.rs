@@ -30,7 +30,7 @@ use super::{Context, Outcome, WorkloadKind};
 use crate::boot_contract::DISK_VARIABLE;
 use crate::values::Definition;
 use buffers::Buffers;
-use job::{BlockRange, Done, Job};
+use job::{BlockRange, Job};
 use ring::Ring;
 
 /// Bytes that are written at once before the time that counts, at most.
@@ -190,12 +190,23 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
     // Joined in the first: what is done from here on is in the counters of others.
     let (first, rest) = jobs.split_first_mut().context("no job")?;
     rest.iter().try_for_each(|job| first.done.add(&job.done))?;
-    let mut outcome = outcome(&first.done, spec.block);
-    outcome
-        .set("elapsed_s", elapsed_s)
-        .set("user_s", used.user_s())
-        .set("system_s", used.system_s())
-        .set("switches", used.switches() as f64);
+    let done = &first.done;
+    let [reads, writes, syncs] =
+        [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
+    let mut outcome = Outcome::of([
+        ("elapsed_s", elapsed_s),
+        ("user_s", used.user_s()),
+        ("system_s", used.system_s()),
+        ("switches", used.switches as f64),
+        ("operations", reads + writes),
+        ("reads", reads),
+        ("writes", writes),
+        ("fdatasyncs", syncs),
+        ("bytes", (reads + writes) * f64::from(spec.block)),
+    ]);
+    done.reads.report(&mut outcome, "read");
+    done.writes.report(&mut outcome, "write");
+    done.syncs.report(&mut outcome, "sync");
     Ok(outcome)
 }
 
@@ -267,9 +278,12 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
     let stopped = || context.stopped() || failed.load(Ordering::Relaxed);
     let begin = now_ns();
     jobs.iter_mut().for_each(|job| job.begin(begin, from_seconds(spec.duration_s)));
+    // Says how many writes of a job are durable.
     let synced = |job: &Job| {
         if spec.acknowledges {
-            acknowledge(job, to_seconds(now_ns() - begin), context);
+            let values = [("job", f64::from(job.number())), ("durable", job.begun() as f64)];
+            let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+            context.interval(0.0, to_seconds(now_ns() - begin), values);
         }
     };
     let one = |job: &mut Job| {
@@ -295,28 +309,6 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
             .fold(Ok(()), Result::and)
     })
     .map_err(|error| anyhow!("{error:#}"))
-}
-
-/// Says how many writes of a job are durable.
-fn acknowledge(job: &Job, after_s: f64, context: &Context) {
-    let values = [("job", f64::from(job.number())), ("durable", job.begun() as f64)];
-    context.interval(0.0, after_s, values.map(|(name, value)| (name.to_owned(), value)).into());
-}
-
-fn outcome(done: &Done, block: u32) -> Outcome {
-    let mut outcome = Outcome::default();
-    let [reads, writes, syncs] =
-        [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
-    outcome
-        .set("operations", reads + writes)
-        .set("reads", reads)
-        .set("writes", writes)
-        .set("fdatasyncs", syncs)
-        .set("bytes", (reads + writes) * f64::from(block));
-    done.reads.report(&mut outcome, "read");
-    done.writes.report(&mut outcome, "write");
-    done.syncs.report(&mut outcome, "sync");
-    outcome
 }
 
 #[cfg(test)]

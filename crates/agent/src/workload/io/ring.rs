@@ -48,7 +48,10 @@ pub struct Ring {
 
 impl Ring {
     pub fn new(disk: &File, depth: u32, block: u32) -> Result<Self> {
-        let ring = make(depth).context(
+        let mut lean = IoUring::builder();
+        // Cheaper for one thread that waits, where the kernel has that (from 6.1 on).
+        lean.setup_single_issuer().setup_defer_taskrun();
+        let ring = lean.build(depth).or_else(|_| IoUring::new(depth)).context(
             "io_uring cannot be had (kernel.io_uring_disabled, or a filter of system calls): take the engine \
              pread",
         )?;
@@ -193,11 +196,4 @@ impl Ring {
             self.ended.push(Ended { buffer, operation, result, took_ns });
         }
     }
-}
-
-/// With what makes it cheaper for one thread that waits, where the kernel has that (from 6.1 on).
-fn make(depth: u32) -> std::io::Result<IoUring> {
-    let mut lean = IoUring::builder();
-    lean.setup_single_issuer().setup_defer_taskrun();
-    lean.build(depth).or_else(|_| IoUring::new(depth))
 }

@@ -1,7 +1,6 @@
 //! `hypertare-agent io`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use rustix::fs::OFlags;
 
 use super::{check, fill, filling, run};
 use crate::units;
-use crate::workload::{Alone, standalone};
+use crate::workload::{Alone, Outcome, standalone};
 
 /// Read and write blocks of a file or a device, each of them checked
 #[derive(clap::Args)]
@@ -84,34 +83,32 @@ impl Alone for Arguments {
         let context = standalone::context("io", standalone::stop_by_signal()?, || ());
         fill(&filling(&spec), &file, &context)?;
         let outcome = run(&spec, &file, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let values = &outcome.values;
-        let elapsed_s = values["elapsed_s"];
-        let each = |name: &str| values[name] / values["operations"] * 1e9;
-        let mut text = format!(
-            "{} reads, {} writes in {elapsed_s:.2} s: {:.0} a second, {}/s; CPU time of each {}\n",
-            values["reads"],
-            values["writes"],
-            values["operations"] / elapsed_s,
-            units::size(values["bytes"] / elapsed_s),
-            units::three_digits(each("user_s") + each("system_s")),
-        );
-        for kind in ["read", "write", "sync"] {
-            let Some(_) = values.get(&format!("{kind}_p50_ns")) else { continue };
-            text += &format!("  {kind:<6}");
-            for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
-                text += &format!(
-                    "  {name} {}",
-                    units::three_digits(values[&format!("{kind}_{name}_ns")])
-                );
-            }
-            text.push('\n');
-        }
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        standalone::print(&context, outcome, self.json, table)
     }
+}
+
+fn table(outcome: &Outcome) -> String {
+    let values = &outcome.values;
+    let elapsed_s = values["elapsed_s"];
+    let each = |name: &str| values[name] / values["operations"] * 1e9;
+    let mut text = format!(
+        "{} reads, {} writes in {elapsed_s:.2} s: {:.0} a second, {}/s; CPU time of each {}\n",
+        values["reads"],
+        values["writes"],
+        values["operations"] / elapsed_s,
+        units::size(values["bytes"] / elapsed_s),
+        units::three_digits(each("user_s") + each("system_s")),
+    );
+    for kind in ["read", "write", "sync"] {
+        let Some(_) = values.get(&format!("{kind}_p50_ns")) else { continue };
+        text += &format!("  {kind:<6}");
+        for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
+            text +=
+                &format!("  {name} {}", units::three_digits(values[&format!("{kind}_{name}_ns")]));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn spec(arguments: &Arguments) -> Io {

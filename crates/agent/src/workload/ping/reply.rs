@@ -24,44 +24,38 @@ pub const MAX_MESSAGE: usize = 1 << 20;
 /// Connections served at a time; more are closed at once.
 const MAX_CONNECTIONS: usize = 128;
 
-const VALUES: &[Definition] = &[("replies", "messages", "requests answered")];
-
 impl WorkloadKind for PingReply {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[("replies", "messages", "requests answered")];
     const LISTENS: bool = true;
 
+    /// Answers requests of up to `message` bytes until asked to stop.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        reply(self, context)
+        let replies = AtomicU64::new(0);
+        match self.protocol {
+            PingProtocol::Udp => {
+                let largest = check_length(self.message, MAX_DATAGRAM)?;
+                let socket = bind(self, Type::DGRAM, Protocol::UDP)?;
+                set_timeouts(&socket)?;
+                context.ready();
+                answer_datagrams(&socket, largest, &replies, context)?;
+            }
+            PingProtocol::Tcp => {
+                let largest = check_length(self.message, MAX_MESSAGE)?;
+                let socket = bind(self, Type::STREAM, Protocol::TCP)?;
+                socket.listen(64)?;
+                context.ready();
+                answer_connections(&socket, largest, &replies, context)?;
+            }
+            PingProtocol::Frame => {
+                let on = address::host(&self.on)?;
+                frames::answer(on, frames::via(self.via)?, self.message, &replies, context)?;
+            }
+            PingProtocol::Icmp => {
+                bail!("the kernel answers ICMP by itself: there is nothing to run")
+            }
+        }
+        Ok(Outcome::of([("replies", replies.into_inner() as f64)]))
     }
-}
-
-/// Answers requests of up to `message` bytes until asked to stop.
-pub fn reply(spec: &PingReply, context: &Context) -> Result<Outcome> {
-    let replies = AtomicU64::new(0);
-    match spec.protocol {
-        PingProtocol::Udp => {
-            let largest = check_length(spec.message, MAX_DATAGRAM)?;
-            let socket = bind(spec, Type::DGRAM, Protocol::UDP)?;
-            set_timeouts(&socket)?;
-            context.ready();
-            answer_datagrams(&socket, largest, &replies, context)?;
-        }
-        PingProtocol::Tcp => {
-            let largest = check_length(spec.message, MAX_MESSAGE)?;
-            let socket = bind(spec, Type::STREAM, Protocol::TCP)?;
-            socket.listen(64)?;
-            context.ready();
-            answer_connections(&socket, largest, &replies, context)?;
-        }
-        PingProtocol::Frame => {
-            let on = address::host(&spec.on)?;
-            frames::answer(on, frames::via(spec.via)?, spec.message, &replies, context)?;
-        }
-        PingProtocol::Icmp => bail!("the kernel answers ICMP by itself: there is nothing to run"),
-    }
-    let mut outcome = Outcome::default();
-    outcome.set("replies", replies.into_inner() as f64);
-    Ok(outcome)
 }
 
 fn bind(spec: &PingReply, kind: Type, protocol: Protocol) -> Result<Socket> {
@@ -206,7 +200,7 @@ mod tests {
                 ready.send(()).unwrap();
             });
         let spec = PingReply { protocol, on: on.clone(), message: 64, via: None };
-        let replier = std::thread::spawn(move || reply(&spec, &context));
+        let replier = std::thread::spawn(move || spec.run(&context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         play(&on);
         stop.store(true, Ordering::Relaxed);
@@ -271,7 +265,7 @@ mod tests {
         let context = Context::new(("n", 1, "p", "t"), emitter, Arc::default(), || {});
         let spec =
             PingReply { protocol: PingProtocol::Udp, on: on.clone(), message: 64, via: None };
-        let error = format!("{:#}", reply(&spec, &context).unwrap_err());
+        let error = format!("{:#}", spec.run(&context).unwrap_err());
         assert!(error.contains(&on) && error.contains("in use"), "{error}");
     }
 }

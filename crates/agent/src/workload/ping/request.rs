@@ -16,61 +16,55 @@ use crate::workload::{Context, Outcome, WorkloadKind, address};
 /// The ICMP header is as long as UDP's: over both versions of IP this fits.
 const MAX_ECHO: usize = MAX_DATAGRAM;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "time over which was counted"),
-    ("requests", "messages", "requests sent"),
-    ("replies", "messages", "answers in time"),
-    ("lost_packets", "messages", "requests without an answer in time"),
-    ("rtt_min_ns", "ns", "least round-trip time"),
-    ("rtt_mean_ns", "ns", "mean round-trip time"),
-    ("rtt_p50_ns", "ns", "median round-trip time"),
-    ("rtt_p90_ns", "ns", "90th percentile of the round-trip time"),
-    ("rtt_p99_ns", "ns", "99th percentile of the round-trip time"),
-    ("rtt_p999_ns", "ns", "99.9th percentile of the round-trip time"),
-    ("rtt_max_ns", "ns", "greatest round-trip time"),
-    (
-        "rtt_jitter_ns",
-        "ns",
-        "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)",
-    ),
-];
-
 impl WorkloadKind for PingRequest {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "time over which was counted"),
+        ("requests", "messages", "requests sent"),
+        ("replies", "messages", "answers in time"),
+        ("lost_packets", "messages", "requests without an answer in time"),
+        ("rtt_min_ns", "ns", "least round-trip time"),
+        ("rtt_mean_ns", "ns", "mean round-trip time"),
+        ("rtt_p50_ns", "ns", "median round-trip time"),
+        ("rtt_p90_ns", "ns", "90th percentile of the round-trip time"),
+        ("rtt_p99_ns", "ns", "99th percentile of the round-trip time"),
+        ("rtt_p999_ns", "ns", "99.9th percentile of the round-trip time"),
+        ("rtt_max_ns", "ns", "greatest round-trip time"),
+        (
+            "rtt_jitter_ns",
+            "ns",
+            "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)",
+        ),
+    ];
 
+    /// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
+    /// passed, or it is asked to stop: what was measured until then is the outcome. It fails when the
+    /// other end refuses, or when not one answer came.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        request(self, context)
-    }
-}
-
-/// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
-/// passed, or it is asked to stop: what was measured until then is the outcome. It fails when the
-/// other end refuses, or when not one answer came.
-pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
-    check(spec)?;
-    let mut session = [0; 4];
-    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
-    let session = u32::from_ne_bytes(session);
-    match spec.protocol {
-        PingProtocol::Udp => {
-            let length = check_length(spec.message, MAX_DATAGRAM)?;
-            let to = address::with_port(&spec.to)?;
-            measure(Udp::new(to, length, session, spec.dscp)?, spec, context)
-        }
-        PingProtocol::Tcp => {
-            let length = check_length(spec.message, MAX_MESSAGE)?;
-            let to = address::with_port(&spec.to)?;
-            let wire = Tcp::new(to, length, session, spec.dscp, context)?;
-            measure(wire, spec, context)
-        }
-        PingProtocol::Icmp => {
-            let length = check_length(spec.message, MAX_ECHO)?;
-            measure(Icmp::new(address::host(&spec.to)?, length, session)?, spec, context)
-        }
-        PingProtocol::Frame => {
-            let via = via(spec.via)?;
-            let to = address::host(&spec.to)?;
-            measure(Frames::new(to, via, spec.past_card, spec.message, session)?, spec, context)
+        check(self)?;
+        let mut session = [0; 4];
+        rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
+        let session = u32::from_ne_bytes(session);
+        match self.protocol {
+            PingProtocol::Udp => {
+                let length = check_length(self.message, MAX_DATAGRAM)?;
+                let to = address::with_port(&self.to)?;
+                measure(Udp::new(to, length, session, self.dscp)?, self, context)
+            }
+            PingProtocol::Tcp => {
+                let length = check_length(self.message, MAX_MESSAGE)?;
+                let to = address::with_port(&self.to)?;
+                let wire = Tcp::new(to, length, session, self.dscp, context)?;
+                measure(wire, self, context)
+            }
+            PingProtocol::Icmp => {
+                let length = check_length(self.message, MAX_ECHO)?;
+                measure(Icmp::new(address::host(&self.to)?, length, session)?, self, context)
+            }
+            PingProtocol::Frame => {
+                let via = via(self.via)?;
+                let to = address::host(&self.to)?;
+                measure(Frames::new(to, via, self.past_card, self.message, session)?, self, context)
+            }
         }
     }
 }
@@ -262,7 +256,6 @@ mod tests {
     use crate::tried_again::tried_again;
     use crate::workload::ping::common::free_port;
     use crate::workload::ping::message;
-    use crate::workload::ping::reply::reply;
 
     fn context(stop: &Arc<AtomicBool>, ready: impl Fn() + Send + Sync + 'static) -> Context {
         let emitter = Arc::new(Emitter::new(std::io::sink()));
@@ -286,7 +279,7 @@ mod tests {
     }
 
     fn ask(spec: &PingRequest) -> Result<Outcome> {
-        request(spec, &context(&Arc::default(), || {}))
+        spec.run(&context(&Arc::default(), || {}))
     }
 
     fn free(host: &str) -> String {
@@ -299,7 +292,7 @@ mod tests {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let context = context(&stop, move || ready.send(()).unwrap());
         let spec = PingReply { protocol, on: on.to_owned(), message: 9000, via: None };
-        let replier = std::thread::spawn(move || reply(&spec, &context));
+        let replier = std::thread::spawn(move || spec.run(&context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         ask();
         stop.store(true, Ordering::Relaxed);
@@ -512,7 +505,7 @@ mod tests {
                     interval_s: 0.01,
                     ..spec(PingProtocol::Udp, on.clone(), 100_000)
                 };
-                let asker = std::thread::spawn(move || request(&spec, &context));
+                let asker = std::thread::spawn(move || spec.run(&context));
                 std::thread::sleep(Duration::from_millis(200));
                 stop.store(true, Ordering::Relaxed);
                 let asked = Instant::now();

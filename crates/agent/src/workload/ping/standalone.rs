@@ -10,7 +10,7 @@ use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
 
 use crate::units;
 use crate::workload::standalone;
-use crate::workload::{Alone, Outcome, address, ping};
+use crate::workload::{Alone, Outcome, WorkloadKind, address, ping};
 
 /// Round-trip times over UDP, TCP or ICMP
 #[derive(clap::Args)]
@@ -54,22 +54,12 @@ pub struct Arguments {
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
         let stop = standalone::stop_by_signal()?;
-        match &self.host {
-            Some(host) => ask(&self, host, stop),
-            None => listen(self.port, &stop),
-        }
+        let Some(host) = &self.host else { return listen(self.port, &stop) };
+        let spec = request(&self, address::host(host)?);
+        let context = standalone::context("ping", stop, || ());
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| summary(&spec, outcome))
     }
-}
-
-fn ask(arguments: &Arguments, host: &str, stop: Arc<AtomicBool>) -> Result<()> {
-    let spec = request(arguments, address::host(host)?);
-    let context = standalone::context("ping", stop, || ());
-    let outcome = ping::request(&spec, &context)?;
-    if arguments.json {
-        return standalone::print_record(&context, outcome);
-    }
-    io::stdout().write_all(summary(&spec, &outcome).as_bytes())?;
-    Ok(())
 }
 
 fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
@@ -112,8 +102,7 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     let context = standalone::context("ping", stop.clone(), both_ready);
     let answer = |protocol| {
         let message = ping::MAX_DATAGRAM as u32;
-        let outcome =
-            ping::reply(&PingReply { protocol, on: on.clone(), message, via: None }, &context);
+        let outcome = PingReply { protocol, on: on.clone(), message, via: None }.run(&context);
         // One alone is not what was asked for.
         stop.store(true, Ordering::Relaxed);
         outcome

@@ -15,7 +15,7 @@ use hypertare_plan::{Level, Line, Record, StreamProtocol, StreamReceive, StreamS
 
 use super::control::{self, Conversation, Order, Request};
 use super::socket::PATIENCE;
-use super::{Context, check, receive, send, table};
+use super::{Context, WorkloadKind, check, table};
 use crate::emit::Emitter;
 use crate::units::{parse_rate, parse_small_size};
 use crate::workload::clock::{self, SECOND};
@@ -114,7 +114,7 @@ impl Running {
 fn start_sender(node: &str, spec: StreamSend, emitter: Arc<Emitter>) -> Running {
     let stop = Arc::new(AtomicBool::new(false));
     let context = Context::new((node, 0, "stream", "send"), emitter, stop.clone(), || {});
-    let thread = thread::spawn(move || context.result(send(&spec, &context)));
+    let thread = thread::spawn(move || context.result(spec.run(&context)));
     Running { thread, stop }
 }
 
@@ -127,7 +127,7 @@ fn start_receiver(node: &str, spec: StreamReceive, emitter: Arc<Emitter>) -> Res
     let thread = thread::spawn(move || {
         let report = move || ready.send(()).unwrap_or_default();
         let context = Context::new((&node, 0, "stream", "receive"), emitter, stopping, report);
-        context.result(receive(&spec, &context))
+        context.result(spec.run(&context))
     });
     if is_ready.recv().is_ok() {
         return Ok(Running { thread, stop });

@@ -426,8 +426,9 @@ impl<'a, I: Inlet> Intervals<'a, I> {
     fn watch(&mut self, first: u64) {
         let now = clock::now_ns();
         self.begin(first);
+        let flowing = self.flows.iter().any(|flow| !flow.ended.load(Relaxed));
         let next = match self.times {
-            Some((_, _, due)) if self.flowing() => due,
+            Some((_, _, due)) if flowing => due,
             _ => NEVER,
         };
         if now >= next {
@@ -452,10 +453,6 @@ impl<'a, I: Inlet> Intervals<'a, I> {
                 self.times = Some((first, first, first + self.step));
             }
         }
-    }
-
-    fn flowing(&self) -> bool {
-        self.flows.iter().any(|flow| !flow.ended.load(Relaxed))
     }
 
     fn report(&mut self, now: u64) {

@@ -100,17 +100,23 @@ pub trait SendFlow: Send {
     fn finish(&mut self, counted: u64, context: &Context) -> Option<String>;
 
     /// The socket, where TCP_INFO reports about it.
-    fn connection(&self) -> Option<Arc<Socket>>;
+    fn connection(&self) -> Option<Arc<Socket>> {
+        None
+    }
 
     /// Bytes of one message as it is sent.
     fn message(&self) -> u32;
 
     /// Everything that was sent: what counts, what does not, what marks the end. None where that is
     /// not the flow's to know.
-    fn all(&self) -> Option<u64>;
+    fn all(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether the kernel cuts the messages out of larger pieces; none where there is no choice.
-    fn segments(&self) -> Option<bool>;
+    fn segments(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// Where the stream stands.
@@ -205,6 +211,7 @@ pub fn run<F: SendFlow>(
             })
             .collect();
         keep_time(spec, context, schedule, &stage, &mut intervals);
+        let panicked = |_| Err(anyhow!("a flow's thread panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });
 
@@ -229,10 +236,6 @@ pub fn run<F: SendFlow>(
         outcome.set("all_packets", all as f64);
     }
     Ok(outcome)
-}
-
-fn panicked<T>(_: Box<dyn std::any::Any + Send>) -> Result<T> {
-    Err(anyhow!("a flow's thread panicked"))
 }
 
 /// The flow's share of the offered rate; flows take turns.

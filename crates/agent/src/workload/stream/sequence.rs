@@ -67,7 +67,7 @@ impl Sequence {
             self.reordered += 1;
             self.distinct += 1;
             return true;
-        } else if self.is_set(number) {
+        } else if self.seen[(number % WINDOW / 64) as usize] & (1 << (number % 64)) != 0 {
             self.duplicates += 1;
             return false;
         } else {
@@ -81,10 +81,6 @@ impl Sequence {
     #[inline]
     fn set(&mut self, number: u64) {
         self.seen[(number % WINDOW / 64) as usize] |= 1 << (number % 64);
-    }
-
-    fn is_set(&self, number: u64) -> bool {
-        self.seen[(number % WINDOW / 64) as usize] & (1 << (number % 64)) != 0
     }
 
     /// Clears the bits of numbers that were skipped.

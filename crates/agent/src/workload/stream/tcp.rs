@@ -46,7 +46,9 @@ pub struct TcpSender {
 
 /// Connects every flow. Returns them with the size of their socket buffers.
 pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usize)> {
-    let message: Arc<[u8]> = vec![0x5a; write_size(spec) as usize].into();
+    let due = spec.rate_bps.map(|rate| rate / 8.0 / f64::from(spec.flows) * PACED_WRITE_S);
+    let size = due.map_or(spec.message, |due| spec.message.min(due.max(FULL_SEGMENT) as u32));
+    let message: Arc<[u8]> = vec![0x5a; size as usize].into();
     let stream = clock::now_ns() as u16;
     let (mut flows, mut buffer) = (Vec::new(), 0);
     for flow in 0..spec.flows {
@@ -68,12 +70,6 @@ pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usi
         flows.push(TcpSender { socket: Arc::new(socket), message: message.clone(), taken: 0 });
     }
     Ok((flows, buffer))
-}
-
-fn write_size(spec: &StreamSend) -> u32 {
-    let Some(rate) = spec.rate_bps else { return spec.message };
-    let due = rate / 8.0 / f64::from(spec.flows) * PACED_WRITE_S;
-    spec.message.min(due.max(FULL_SEGMENT) as u32)
 }
 
 fn unreachable(to: SocketAddr, error: &io::Error) -> anyhow::Error {
@@ -131,14 +127,6 @@ impl SendFlow for TcpSender {
 
     fn message(&self) -> u32 {
         self.message.len() as u32
-    }
-
-    fn all(&self) -> Option<u64> {
-        None
-    }
-
-    fn segments(&self) -> Option<bool> {
-        None
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hypertare_plan::{Interval, Level, Record, StreamProtocol, StreamReceive, StreamSend};
 
-use super::{Context, Outcome, receive, receiver, send, sender};
+use super::{Context, Outcome, WorkloadKind, receiver, sender};
 use crate::emit::Emitter;
 use crate::tried_again::tried_again;
 use crate::values::Definition;
@@ -94,13 +94,13 @@ impl Task {
     }
 
     fn receiver(spec: StreamReceive) -> Self {
-        let task = Self::start(move |context| receive(&spec, context));
+        let task = Self::start(move |context| spec.run(context));
         let _ = task.ready.recv_timeout(Duration::from_secs(5));
         task
     }
 
     fn sender(spec: StreamSend) -> Self {
-        Self::start(move |context| send(&spec, context))
+        Self::start(move |context| spec.run(context))
     }
 
     fn end(self) -> (anyhow::Result<Outcome>, Log) {

@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use hypertare_plan::{StreamReceive, StreamSend};
@@ -41,7 +40,7 @@ const CAREFUL_CALLS: u32 = 2;
 const AFTER_REFUSAL: u64 = 50_000;
 
 pub struct UdpSender {
-    socket: Arc<Socket>,
+    socket: Socket,
     calls: Vec<libc::mmsghdr>,
     /// What `calls` point to, one for each.
     vectors: Vec<libc::iovec>,
@@ -109,7 +108,7 @@ impl UdpSender {
             datagram::write(header, owner, 0);
         }
         let mut sender = UdpSender {
-            socket: Arc::new(socket),
+            socket,
             calls: Vec::new(),
             vectors: Vec::new(),
             bytes,
@@ -213,10 +212,6 @@ impl SendFlow for UdpSender {
         None
     }
 
-    fn connection(&self) -> Option<Arc<Socket>> {
-        None
-    }
-
     fn message(&self) -> u32 {
         self.message as u32
     }
@@ -296,7 +291,12 @@ pub fn receive(
         let quiet = account.end_marks == END_MARKS || filled == 0;
         if stop.is_due(context, quiet, now) {
             if !quiet {
-                context.warn(still_came(flow.index));
+                context.warn(format!(
+                    "flow {}: datagrams still came seconds after the sender was to have ended; what a \
+                     queue on the way still holds slows the next trial: give the stream a rate that \
+                     the way carries",
+                    flow.index
+                ));
             }
             break;
         }
@@ -309,13 +309,6 @@ pub fn receive(
         ));
     }
     Ok(account.came().then_some(received))
-}
-
-fn still_came(flow: u16) -> String {
-    format!(
-        "flow {flow}: datagrams still came seconds after the sender was to have ended; what a queue \
-         on the way still holds slows the next trial: give the stream a rate that the way carries"
-    )
 }
 
 /// Room for what one call may bring.
