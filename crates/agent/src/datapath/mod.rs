@@ -20,10 +20,9 @@ use datapath::serve::{self, ServeMode};
 use hypertare_plan::{AGENT_PREFIX, Accelerator};
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::Eq;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 
+use crate::arch::ARCH;
 use crate::boot_contract::is_own_machine;
 use crate::vmm::jail::Jail;
 
@@ -93,19 +92,16 @@ fn run(arguments: &Arguments) -> Result<()> {
     let cards = unsafe { OwnedFd::from_raw_fd(CARDS) };
     if !is_own_machine() {
         Jail::new(Accelerator::Tcg, false)?.enter().context("cannot shut itself in")?;
-        filter_system_calls()?;
+        let mut rules: BTreeMap<_, _> = ALLOWED.into_iter().map(|call| (call, vec![])).collect();
+        let one_of = [TUNSETOFFLOAD, TUNSETVNETHDRSZ].map(|request| {
+            let is_it = SeccompCondition::new(1, Dword, Eq, u64::from(request as u32))?;
+            SeccompRule::new(vec![is_it])
+        });
+        rules.insert(libc::SYS_ioctl, one_of.into_iter().collect::<Result<_, _>>()?);
+        let (otherwise, matched) = (SeccompAction::KillProcess, SeccompAction::Allow);
+        let filter = SeccompFilter::new(rules, otherwise, matched, ARCH.filtered)?;
+        let program: BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter(&program).context("cannot filter its system calls")?;
     }
     serve::serve(cards, if arguments.polling { ServeMode::Polling } else { ServeMode::Notified })
-}
-
-fn filter_system_calls() -> Result<()> {
-    let mut rules: BTreeMap<_, _> = ALLOWED.into_iter().map(|number| (number, vec![])).collect();
-    let one_of = [TUNSETOFFLOAD, TUNSETVNETHDRSZ].map(|request| {
-        SeccompRule::new(vec![SeccompCondition::new(1, Dword, Eq, u64::from(request as u32))?])
-    });
-    rules.insert(libc::SYS_ioctl, one_of.into_iter().collect::<Result<_, _>>()?);
-    let (otherwise, matched) = (SeccompAction::KillProcess, SeccompAction::Allow);
-    let filter = SeccompFilter::new(rules, otherwise, matched, TargetArch::x86_64)?;
-    let program: BpfProgram = filter.try_into()?;
-    seccompiler::apply_filter(&program).context("cannot filter its system calls")
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,14 @@ impl VhostUserBackend {
     /// Has it serve a card with these queues of a TAP. Beside the card there comes what QEMU is to
     /// connect to: a socket that has lost its name, so that nobody else can.
     pub fn serve(self: &Arc<Self>, number: u32, taps: Vec<OwnedFd>) -> Result<(Served, OwnedFd)> {
-        let (listener, socket) = nameless_socket(&format!("card{number}"))?;
+        let path = scratch("sockets")?.join(format!("card{number}"));
+        let listener = UnixListener::bind(&path).context("a socket for what moves packets")?;
+        // By the path of this descriptor it is connected to: QEMU is another user, with whom nobody else
+        // has the descriptor in common.
+        let found = fs::set_permissions(&path, Permissions::from_mode(0o666))
+            .and_then(|()| Ok(open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?));
+        fs::remove_file(&path)?;
+        let socket = found?;
         let page = counters::page()?;
         let (status, reported) = std::io::pipe()?;
         let counters = File::from(page.try_clone()?);
@@ -77,11 +84,6 @@ impl VhostUserBackend {
     pub fn take_relays(&self, listener: UnixListener) -> Result<()> {
         hand_listener(&self.cards, &listener.into())
     }
-
-    fn how_it_ended(&self) -> String {
-        let ended = lock(&self.child).wait_until(Instant::now() + END_LIMIT);
-        ended.map_or_else(|| "it serves it no more".into(), |ended| format!("its process {ended}"))
-    }
 }
 
 impl Drop for VhostUserBackend {
@@ -90,21 +92,6 @@ impl Drop for VhostUserBackend {
         child.kill();
         child.wait_until(Instant::now() + END_LIMIT);
     }
-}
-
-/// What listens, and a descriptor by whose path it is connected to.
-fn nameless_socket(name: &str) -> Result<(UnixListener, OwnedFd)> {
-    let path = scratch("sockets")?.join(name);
-    let listener = UnixListener::bind(&path).context("a socket for what moves packets")?;
-    let found = found_by_anyone(&path);
-    fs::remove_file(&path)?;
-    Ok((listener, found?))
-}
-
-/// QEMU is another user, with whom nobody else has this descriptor in common.
-fn found_by_anyone(path: &Path) -> Result<OwnedFd> {
-    fs::set_permissions(path, Permissions::from_mode(0o666))?;
-    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 impl Served {
@@ -145,7 +132,11 @@ fn await_end(status: File, vmm: &OwnedFd, backend: &Weak<VhostUserBackend>) -> O
         return None;
     }
     match why.is_empty() {
-        true => Some(backend.upgrade()?.how_it_ended()),
+        true => {
+            let ended = lock(&backend.upgrade()?.child).wait_until(Instant::now() + END_LIMIT);
+            let how = ended.map(|ended| format!("its process {ended}"));
+            Some(how.unwrap_or_else(|| "it serves it no more".into()))
+        }
         false => Some(String::from_utf8_lossy(&why).into_owned()),
     }
 }

@@ -69,6 +69,12 @@ pub fn set_option<T: Copy>(
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether a call only ran into its time limit or a signal.
+pub fn in_vain(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
 /// A header that leads to one vector; whoever uses it keeps the vector alive.
 pub fn header_of(vector: &mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: all zeroes is a valid header, of nothing.

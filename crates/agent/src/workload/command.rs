@@ -241,26 +241,17 @@ fn measure(
     drop(spawn);
     let mut child = lock(child);
     *child = None;
-    let (status, usage) = reap(pid)?;
-    Ok((status, usage, elapsed_ns))
-}
-
-fn reap(pid: Pid) -> std::io::Result<(i32, libc::rusage)> {
-    let mut status = 0;
+    let (pid, mut status) = (pid.as_raw_nonzero().get(), 0);
     // SAFETY: `rusage` is plain numbers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are to live variables of the right type.
-        if unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) }
-            >= 0
-        {
-            return Ok((status, usage));
-        }
+    // SAFETY: both pointers are to live variables of the right type.
+    while unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } < 0 {
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
+    Ok((status, usage, elapsed_ns))
 }
 
 fn lock(child: &Mutex<Option<Pid>>) -> std::sync::MutexGuard<'_, Option<Pid>> {

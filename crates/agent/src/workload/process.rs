@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -115,8 +115,11 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
     let emitter = Arc::new(Emitter::stdout());
     let Assignment { trial, phase, task } = assignment;
     let name = (task.node.as_str(), trial, phase.as_str(), task.id.as_str());
-    let ready = Mutex::new(ready);
-    let mut context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
+    let mut context = Context::new(name, emitter.clone(), stop.clone(), move || {
+        if let Some(fd) = &ready {
+            let _ = rustix::io::write(fd, &[READY]);
+        }
+    });
     if matches!(task.workload, Workload::Command(_) | Workload::Serve(_)) {
         // A thread less to start before each command.
         context = context.heeding(orders);
@@ -136,12 +139,6 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
         Ok(()) => ExitCode::SUCCESS,
         // Nobody reads: nobody misses it.
         Err(_) => ExitCode::FAILURE,
-    }
-}
-
-fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
-    if let Some(fd) = &*ready.lock().unwrap_or_else(PoisonError::into_inner) {
-        let _ = rustix::io::write(fd, &[READY]);
     }
 }
 
@@ -179,12 +176,6 @@ impl Ready {
             }
         }
     }
-
-    fn waits_before(&mut self, limit: Duration) -> bool {
-        let limit = Timespec::try_from(limit).ok();
-        let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
-        poll(&mut watched, limit.as_ref()).is_ok_and(|count| count > 0) && self.comes(WAITS)
-    }
 }
 
 /// Starts the process of one task, and hands over what to do. It may be confined; a `command` then needs
@@ -209,7 +200,11 @@ pub fn spawn_from(
 /// Starts the process of a task that nobody knows yet, and waits until it waits for it.
 pub fn spare(confinement: Option<Confinement>, limit: Duration) -> Result<Child> {
     let mut child = start(Path::new("/proc/self/exe"), confinement)?;
-    if !child.ready.waits_before(limit) {
+    let limit = Timespec::try_from(limit).ok();
+    let mut watched = [PollFd::new(&child.ready.0, PollFlags::IN)];
+    let waits =
+        poll(&mut watched, limit.as_ref()).is_ok_and(|count| count > 0) && child.ready.comes(WAITS);
+    if !waits {
         child.discard();
         bail!("a task's process does not get ready");
     }
@@ -257,12 +252,15 @@ impl Child {
 
     /// Hands over what to do, once.
     pub fn assign(&mut self, assignment: &Assignment) -> Result<()> {
-        let line = assignment.to_line()?;
+        self.say(&assignment.to_line()?);
+        Ok(())
+    }
+
+    fn say(&mut self, line: &[u8]) {
         if let Some(input) = &mut self.input {
             // A process that is gone already shows so by the end of its records.
-            let _ = input.write_all(&line);
+            let _ = input.write_all(line);
         }
-        Ok(())
     }
 
     /// Readable once the process has ended.
@@ -272,10 +270,7 @@ impl Child {
 
     /// Has it begin with what it has prepared.
     pub fn go(&mut self) {
-        if let Some(input) = &mut self.input {
-            // A process that is gone already shows so by the end of its records.
-            let _ = input.write_all(b"go\n");
-        }
+        self.say(b"go\n");
     }
 
     /// Asks the task to end. Its result follows; a command is killed if it takes too long.

@@ -13,11 +13,12 @@ use libc::{
     sock_fprog,
 };
 
+use crate::arch::ARCH;
+
 /// Of this process's own and those that it started.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static WATCHED: std::sync::OnceLock<()> = std::sync::OnceLock::new();
 
-const X86_64: u32 = 0xC000_003E;
 const DIRECT_OR_SYNC: u32 = (libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC) as u32;
 
 /// Offsets in `seccomp_data`: the call's number, its architecture, and its arguments' low halves.
@@ -55,7 +56,7 @@ fn program() -> [sock_filter; 19] {
     let is = |number: libc::c_long, yes, no| jump(BPF_JEQ, number as u32, yes, no);
     [
         load(ARCHITECTURE),
-        jump(BPF_JEQ, X86_64, 0, 15),
+        jump(BPF_JEQ, ARCH.audit, 0, 15),
         load(NUMBER),
         is(libc::SYS_fsync, 14, 0),
         is(libc::SYS_fdatasync, 13, 0),
@@ -127,7 +128,7 @@ mod tests {
             if code == BPF_LD | BPF_W | BPF_ABS {
                 value = match one.k {
                     NUMBER => number as u32,
-                    ARCHITECTURE => X86_64,
+                    ARCHITECTURE => ARCH.audit,
                     offset => arguments[((offset - 16) / 8) as usize],
                 };
             } else if code == BPF_JMP | BPF_JA {

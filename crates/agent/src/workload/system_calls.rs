@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use libc::*;
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
+
+use crate::arch::ARCH;
 
 /// Whatever their arguments are.
 #[rustfmt::skip]
@@ -117,7 +117,7 @@ fn install(
     otherwise: SeccompAction,
     matched: SeccompAction,
 ) -> Result<()> {
-    let filter = SeccompFilter::new(rules, otherwise, matched, TargetArch::x86_64)?;
+    let filter = SeccompFilter::new(rules, otherwise, matched, ARCH.filtered)?;
     let mut program: BpfProgram = filter.try_into()?;
     let given = sock_fprog {
         len: program.len().try_into().context("the filter of system calls is too long")?,

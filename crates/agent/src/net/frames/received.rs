@@ -9,7 +9,7 @@ use socket2::Socket;
 use super::memory::Shared;
 use super::socket::{self, Drops, PATIENCE};
 use super::{FrameSource, Opening};
-use crate::net::socket::{Buffer, header_of, size_buffer, word};
+use crate::net::socket::{Buffer, header_of, in_vain, size_buffer, word};
 
 /// Frames that one call asks for at most.
 const BATCH: usize = 64;
@@ -66,7 +66,7 @@ impl FrameSource for Calls {
         };
         let Ok(filled) = usize::try_from(filled) else {
             let error = io::Error::last_os_error();
-            return if is_in_vain(&error) { Ok(0) } else { Err(socket::explained(error)) };
+            return if in_vain(&error) { Ok(0) } else { Err(socket::explained(error)) };
         };
         for (header, part) in
             self.headers.iter().zip(self.bytes.chunks_exact(self.slot)).take(filled)
@@ -87,10 +87,6 @@ impl FrameSource for Calls {
     fn ring_bytes(&self) -> u64 {
         self.buffer
     }
-}
-
-fn is_in_vain(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// Milliseconds after which the kernel hands over a block with frames that is not full.

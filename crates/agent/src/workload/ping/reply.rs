@@ -1,7 +1,6 @@
 //! The end that answers. What comes in is anyone's: only well-formed requests are answered, each
 //! with as many bytes as it had, so that nobody is sent more than they sent.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
@@ -151,20 +150,16 @@ fn answer_connection(
                 break;
             }
             message::turn_into_answer(&mut buffer[..length]);
-            send_all(socket, &buffer[..length], context)?;
+            let mut rest = &buffer[..length];
+            while !rest.is_empty() {
+                let sent = wait_through(context, || send(socket, rest, SendFlags::NOSIGNAL))?;
+                rest = &rest[sent..];
+            }
             replies.fetch_add(1, Ordering::Relaxed);
             buffer.copy_within(length..filled, 0);
             filled -= length;
         }
     }
-}
-
-fn send_all(socket: impl AsFd, mut bytes: &[u8], context: &Context) -> Result<()> {
-    while !bytes.is_empty() {
-        let sent = wait_through(context, || send(&socket, bytes, SendFlags::NOSIGNAL))?;
-        bytes = &bytes[sent..];
-    }
-    Ok(())
 }
 
 /// Calls until it succeeds, fails, or the workload is asked to stop.

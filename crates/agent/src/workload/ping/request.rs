@@ -181,7 +181,12 @@ impl<W: Wire> Asker<'_, W> {
             match self.wire.send() {
                 Ok(()) => break,
                 // The device's queue is full: what it drops is lost like any other.
-                Err(Errno::NOBUFS) => return self.wait_out(sent),
+                Err(Errno::NOBUFS) => {
+                    return match sleep_until(sent + self.timeout_ns, self.context) {
+                        true => Ok(Answer::Lost),
+                        false => Ok(Answer::Stopped),
+                    };
+                }
                 Err(error) => self.go_on_after(error)?,
             }
             if self.context.stopped() {
@@ -218,13 +223,6 @@ impl<W: Wire> Asker<'_, W> {
             if now_ns() - sent >= self.timeout_ns {
                 return Ok(Answer::Lost);
             }
-        }
-    }
-
-    fn wait_out(&self, sent: u64) -> Result<Answer> {
-        match sleep_until(sent + self.timeout_ns, self.context) {
-            true => Ok(Answer::Lost),
-            false => Ok(Answer::Stopped),
         }
     }
 

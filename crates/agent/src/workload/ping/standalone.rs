@@ -89,7 +89,12 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
 
 /// Answers both protocols on all addresses.
 fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
-    let on = SocketAddr::new(any_address(), port).to_string();
+    // Both families where the host has both.
+    let any: IpAddr = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let on = SocketAddr::new(any, port).to_string();
     let still_to_come = AtomicU32::new(2);
     let both_ready = {
         let on = on.clone();
@@ -115,14 +120,6 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     let (udp, tcp) = (udp?.values["replies"], tcp?.values["replies"]);
     writeln!(io::stdout(), "answered {udp} requests over UDP and {tcp} over TCP")?;
     Ok(())
-}
-
-/// Both families where the host has both.
-fn any_address() -> IpAddr {
-    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) {
-        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
-        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
-    }
 }
 
 fn summary(spec: &PingRequest, outcome: &Outcome) -> String {
@@ -154,9 +151,12 @@ const WIDTH: u64 = 50;
 /// 0.1 %: a single straggler would squeeze all others into one row.
 fn bars(histogram: &Histogram) -> String {
     let total: u64 = histogram.buckets.iter().map(|&(_, count)| count).sum();
-    let (Some(&(lowest, _)), Some(highest)) =
-        (histogram.buckets.first(), quantile(histogram, total - total / 1000))
-    else {
+    let mut seen = 0;
+    let highest = histogram.buckets.iter().find_map(|&(value, count)| {
+        seen += count;
+        (seen >= total - total / 1000).then_some(value)
+    });
+    let (Some(&(lowest, _)), Some(highest)) = (histogram.buckets.first(), highest) else {
         return String::new();
     };
     let ratio = (highest as f64 / lowest as f64).powf(1.0 / ROWS as f64).max(1.001);
@@ -175,14 +175,6 @@ fn bars(histogram: &Histogram) -> String {
         text += &format!("  from {:>9} {count:>9} {bar}\n", units::three_digits(from));
     }
     text
-}
-
-fn quantile(histogram: &Histogram, rank: u64) -> Option<u64> {
-    let mut seen = 0;
-    histogram.buckets.iter().find_map(|&(value, count)| {
-        seen += count;
-        (seen >= rank).then_some(value)
-    })
 }
 
 #[cfg(test)]

@@ -244,7 +244,7 @@ fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
     let sender = specs.here_sends.map(|spec| start_sender("client", spec, emitter.clone()));
     let over = |talk: &Talk| {
         sender.as_ref().is_none_or(|sender| sender.thread.is_finished())
-            && (!sends_there || talk.has_result("send"))
+            && (!sends_there || talk.results.iter().any(|result| result.task == "send"))
     };
     talk.wait_until(Duration::from_nanos(patience), |talk| {
         interrupted.load(Relaxed) || over(talk)
@@ -259,13 +259,16 @@ fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
         receiver.stop.store(true, Relaxed);
         receiver.result()
     });
-    talk.drain();
+    // Shows what has come already.
+    while let Ok(line) = talk.inbox.try_recv() {
+        let _ = line.and_then(|line| talk.take(&line));
+    }
     let results =
         here_sent.into_iter().chain(here_received).chain(std::mem::take(&mut talk.results));
     let mut results: Vec<TaskResult> = results.collect();
     results.sort_by_key(|result| (result.task != "send", result.node.clone()));
     screen.summary(args, server, &results);
-    screen.verdict()
+    if screen.failures.is_empty() { Ok(()) } else { bail!("{}", screen.failures.join("; ")) }
 }
 
 fn connect(server: SocketAddr) -> Result<TcpStream> {
@@ -351,13 +354,6 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Shows what has come already.
-    fn drain(&mut self) {
-        while let Ok(line) = self.inbox.try_recv() {
-            let _ = line.and_then(|line| self.take(&line));
-        }
-    }
-
     fn take(&mut self, line: &str) -> Result<()> {
         let record =
             Record::from_line(line.as_bytes()).context("the server sent something else")?;
@@ -367,10 +363,6 @@ impl Talk<'_> {
             record => self.screen.show(&record),
         }
         Ok(())
-    }
-
-    fn has_result(&self, task: &str) -> bool {
-        self.results.iter().any(|result| result.task == task)
     }
 }
 
@@ -383,7 +375,12 @@ struct Screen {
 impl Screen {
     fn show(&self, record: &Record) {
         match record {
-            record if self.json => print_json(record),
+            record if self.json => {
+                // A reader that has gone away (`| head`) is no failure of the measurement.
+                let mut out = io::stdout().lock();
+                let line = record.to_line().unwrap_or_default();
+                let _ = out.write_all(&line).and_then(|()| out.flush());
+            }
             Record::Interval(interval) => print_line(&table::interval(interval)),
             Record::Log { node, level: Level::Warning, text } => eprintln!("{node}: {text}"),
             _ => {}
@@ -410,18 +407,9 @@ impl Screen {
             }
         }
     }
-
-    fn verdict(self) -> Result<()> {
-        if self.failures.is_empty() { Ok(()) } else { bail!("{}", self.failures.join("; ")) }
-    }
 }
 
-/// A reader that has gone away (`| head`) is no failure of the measurement.
-fn print_json(record: &Record) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(&record.to_line().unwrap_or_default()).and_then(|()| out.flush());
-}
-
+/// A reader that has gone away is no failure here either.
 fn print_line(line: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -485,18 +473,13 @@ fn done(number: u64, error: Option<String>) -> Record {
 
 const GONE: &str = "the client went away before the end";
 
-/// Lets a client that vanished without a word be noticed, so that the next one can be served.
-fn notice_when_gone(connection: &TcpStream) -> Result<()> {
-    let every = Duration::from_secs(5);
-    let keepalive = socket2::TcpKeepalive::new().with_time(every).with_interval(every);
-    socket2::SockRef::from(connection).set_tcp_keepalive(&keepalive.with_retries(4))?;
-    Ok(())
-}
-
 /// Does what one client asks for. Ends early, and cleanly, when the client goes away.
 fn serve(connection: &TcpStream, client: SocketAddr, stop: &AtomicBool) -> Result<()> {
     connection.set_nonblocking(false)?;
-    notice_when_gone(connection)?;
+    // A client that vanished without a word is noticed, so that the next one can be served.
+    let every = Duration::from_secs(5);
+    let keepalive = socket2::TcpKeepalive::new().with_time(every).with_interval(every);
+    socket2::SockRef::from(connection).set_tcp_keepalive(&keepalive.with_retries(4))?;
     connection.set_nodelay(true)?;
     connection.set_write_timeout(Some(ANSWER_LIMIT))?;
     let mut lines = Conversation::new(connection.try_clone()?)?;

@@ -62,20 +62,6 @@ pub const VALUES: &[Definition] = &[
     ("system_s", "s", "CPU time in the kernel of the receiver"),
 ];
 
-/// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what they mean; a test holds them to what is reported")
-)]
-pub const INTERVAL_VALUES: &[Definition] = &[
-    ("received_bytes", "B", "payload received, duplicates left out"),
-    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
-    ("lost_packets", "messages", "sequence numbers that were skipped, less those that came late"),
-    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
-    ("duplicate_packets", "messages", "further copies of datagrams that had come"),
-    ("socket_drops", "buffers", "dropped for want of room in the socket buffer"),
-];
-
 /// How long what is still under way is waited for after the order to stop, at most.
 const DRAIN_LIMIT: u64 = SECOND / 4;
 /// The same of datagrams, which nobody takes back: a queue of a thousand full frames needs as long on
@@ -461,6 +447,7 @@ impl<'a, I: Inlet> Intervals<'a, I> {
             return;
         }
         let total = self.totals();
+        // Differences: a late datagram takes back a loss, so that one can be negative.
         let mut values = Values::from([
             ("received_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("received_packets".to_owned(), (total.packets - self.last.packets) as f64),

@@ -43,20 +43,6 @@ pub const VALUES: &[Definition] = &[
     ("system_s", "s", "CPU time in the kernel of the sender"),
 ];
 
-/// Of one interval: differences, but for the state of TCP at its end.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what they mean; a test holds them to what is reported")
-)]
-pub const INTERVAL_VALUES: &[Definition] = &[
-    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
-    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
-    ("send_errors", "messages", "messages that the kernel refused"),
-    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
-    ("rtt_s", "s", "smoothed round-trip time, mean over flows, from TCP_INFO"),
-    ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
-];
-
 /// When to send, and how fast.
 #[derive(Clone, Copy)]
 pub struct Timetable<'a> {
@@ -464,6 +450,7 @@ impl<'a> Intervals<'a> {
         }
         let infos = self.infos();
         let total = Totals { retransmits: retransmits(&infos), ..Totals::of(self.tallies) };
+        // Differences, but for the state of TCP at the end.
         let mut values = Values::from([
             ("sent_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("sent_packets".to_owned(), (total.messages - self.last.messages) as f64),

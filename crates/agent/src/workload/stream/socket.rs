@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-pub use crate::net::socket::{Buffer, mark, size_buffer};
+pub use crate::net::socket::{Buffer, in_vain, mark, size_buffer};
 use crate::net::socket::{option, word};
 
 /// Longest that a blocking call may keep a flow from looking whether it must stop.
@@ -61,14 +61,6 @@ pub fn drops(socket: &Socket) -> Option<u64> {
     const MEMINFO_DROPS: usize = 8;
     let values = option(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, 64).ok()?;
     word(&values, 4 * MEMINFO_DROPS).map(u64::from)
-}
-
-/// Whether a call only ran into [`PATIENCE`] or a signal.
-pub fn in_vain(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
 }
 
 #[cfg(test)]
