@@ -5,11 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hypertare_plan::{Line, Record};
+use serde::de::DeserializeOwned;
 
 use super::{Context, Outcome};
 use crate::emit::Emitter;
 pub use crate::standalone::stop_by_signal;
+
+/// A parser of some of a plan's choices, which have dashes for underscores on a command line.
+pub fn choice<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    let parse = |name: String| serde_json::from_value(name.replace('-', "_").into());
+    PossibleValuesParser::new(names).try_map(parse)
+}
 
 /// The context of a workload without a plan; warnings go to standard error.
 pub fn context(

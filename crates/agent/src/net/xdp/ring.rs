@@ -18,19 +18,12 @@ const DESCRIPTOR: usize = 16;
 /// What both kinds are made of.
 struct Ring {
     memory: Shared,
-    offsets: Offsets,
+    /// Where its parts stand in the memory.
+    offsets: XdpRingOffset,
     /// Entries; a power of two.
     size: u32,
     /// Bytes of one.
     entry: usize,
-}
-
-/// Where its parts stand in the memory.
-struct Offsets {
-    producer: usize,
-    consumer: usize,
-    entries: usize,
-    flags: Option<usize>,
 }
 
 impl Ring {
@@ -42,20 +35,14 @@ impl Ring {
         map: impl FnOnce(usize) -> Result<Shared>,
     ) -> Result<Self> {
         ensure!(size.is_power_of_two(), "a ring cannot have {size} entries");
-        let offsets = Offsets {
-            producer: usize::try_from(offsets.producer)?,
-            consumer: usize::try_from(offsets.consumer)?,
-            entries: usize::try_from(offsets.desc)?,
-            flags: offsets.flags.map(usize::try_from).transpose()?,
-        };
-        let bytes = offsets.entries.saturating_add(size as usize * entry);
-        let is_index = |at: usize| at.is_multiple_of(4) && at.saturating_add(4) <= bytes;
-        let indices = [offsets.producer, offsets.consumer].into_iter().chain(offsets.flags);
+        let bytes = offsets.desc.saturating_add(u64::from(size) * entry as u64);
+        let is_index = |at: u64| at.is_multiple_of(4) && at.saturating_add(4) <= bytes;
+        let mut indices = [offsets.producer, offsets.consumer].into_iter().chain(offsets.flags);
         ensure!(
-            indices.into_iter().all(is_index) && bytes < isize::MAX as usize,
+            indices.all(is_index) && bytes < isize::MAX as u64,
             "the kernel describes a ring that is not in its own memory"
         );
-        Ok(Ring { memory: map(bytes)?, offsets, size, entry })
+        Ok(Ring { memory: map(usize::try_from(bytes)?)?, offsets: offsets.clone(), size, entry })
     }
 
     /// How far the producer is ahead.
@@ -71,7 +58,7 @@ impl Ring {
 
     /// Where the entry with this index stands.
     fn at(&self, index: u32) -> usize {
-        self.offsets.entries + (index & (self.size - 1)) as usize * self.entry
+        self.offsets.desc as usize + (index & (self.size - 1)) as usize * self.entry
     }
 }
 
@@ -88,13 +75,13 @@ impl Received {
         map: impl FnOnce(usize) -> Result<Shared>,
     ) -> Result<Self> {
         let ring = Ring::new(offsets, size, DESCRIPTOR, map)?;
-        let next = ring.memory.load(ring.offsets.consumer);
+        let next = ring.memory.load(ring.offsets.consumer as usize);
         Ok(Received { ring, next })
     }
 
     /// How many frames wait.
     pub fn waiting(&self) -> Result<u32> {
-        let produced = self.ring.memory.load(self.ring.offsets.producer);
+        let produced = self.ring.memory.load(self.ring.offsets.producer as usize);
         self.ring.between(produced, self.next)
     }
 
@@ -109,7 +96,7 @@ impl Received {
     /// Gives the places of so many frames back.
     pub fn release(&mut self, count: u32) {
         self.next = self.next.wrapping_add(count);
-        self.ring.memory.store(self.ring.offsets.consumer, self.next);
+        self.ring.memory.store(self.ring.offsets.consumer as usize, self.next);
     }
 }
 
@@ -131,13 +118,13 @@ impl Fill {
         map: impl FnOnce(usize) -> Result<Shared>,
     ) -> Result<Self> {
         let ring = Ring::new(offsets, size, ADDRESS, map)?;
-        let next = ring.memory.load(ring.offsets.producer);
+        let next = ring.memory.load(ring.offsets.producer as usize);
         Ok(Fill { ring, next })
     }
 
     /// Puts addresses in for [`Fill::publish`] to show: the first, or so many behind it.
     pub fn put(&mut self, behind: u32, address: u64) -> Result<()> {
-        let consumed = self.ring.memory.load(self.ring.offsets.consumer);
+        let consumed = self.ring.memory.load(self.ring.offsets.consumer as usize);
         let taken = self.ring.between(self.next, consumed)?;
         ensure!(taken + behind < self.ring.size, "there is no room in the ring of free buffers");
         let at = self.ring.at(self.next.wrapping_add(behind));
@@ -147,12 +134,12 @@ impl Fill {
 
     pub fn publish(&mut self, count: u32) {
         self.next = self.next.wrapping_add(count);
-        self.ring.memory.store(self.ring.offsets.producer, self.next);
+        self.ring.memory.store(self.ring.offsets.producer as usize, self.next);
     }
 
     /// Whether the driver found it empty once, and looks again only when asked to.
     pub fn needs_wakeup(&self) -> bool {
-        let flags = self.ring.offsets.flags.map_or(0, |at| self.ring.memory.load(at));
+        let flags = self.ring.offsets.flags.map_or(0, |at| self.ring.memory.load(at as usize));
         XdpRingFlags::from_bits_retain(flags).contains(XdpRingFlags::XDP_RING_NEED_WAKEUP)
     }
 }

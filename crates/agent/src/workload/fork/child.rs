@@ -93,23 +93,10 @@ fn image(steps: u64) -> Vec<u8> {
     let count_at = code.len() - 8;
     code[count_at..].copy_from_slice(&steps.to_le_bytes());
     let length = (CODE_OFFSET + code.len()) as u64;
-    let mut image = Vec::with_capacity(length as usize);
-    image.extend(header());
-    image.extend(part(PT_LOAD, READ | EXECUTE, CODE_AT, length, length));
-    image.extend(match steps {
-        0 => part(PT_NULL, 0, 0, 0, 0),
-        _ => part(PT_LOAD, READ | WRITE, MEMORY, 0, steps * STEP),
-    });
-    image.extend(part(PT_GNU_STACK, READ | WRITE, 0, 0, 0));
-    image.extend(code);
-    image
-}
-
-fn header() -> [u8; HEADER] {
-    let mut header = [0; HEADER];
+    let mut image = vec![0; HEADER];
     // 64 bits, little end first, version 1, System V.
-    header[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
-    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+    image[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
+    let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     put(16, &2u16.to_le_bytes()); // an executable file
     put(18, &ARCH.elf_machine.to_le_bytes());
     put(20, &1u32.to_le_bytes());
@@ -118,7 +105,14 @@ fn header() -> [u8; HEADER] {
     put(52, &(HEADER as u16).to_le_bytes());
     put(54, &(PART as u16).to_le_bytes());
     put(56, &(PARTS as u16).to_le_bytes());
-    header
+    image.extend(part(PT_LOAD, READ | EXECUTE, CODE_AT, length, length));
+    image.extend(match steps {
+        0 => part(PT_NULL, 0, 0, 0, 0),
+        _ => part(PT_LOAD, READ | WRITE, MEMORY, 0, steps * STEP),
+    });
+    image.extend(part(PT_GNU_STACK, READ | WRITE, 0, 0, 0));
+    image.extend(code);
+    image
 }
 
 const PT_NULL: u32 = 0;

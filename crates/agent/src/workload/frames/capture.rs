@@ -11,7 +11,7 @@ use crate::net::frames::layout::ETHERNET;
 use crate::net::frames::socket;
 use crate::units;
 use crate::workload::Alone;
-use crate::workload::standalone;
+use crate::workload::standalone::{self, choice};
 
 /// Count the frames of `generate` that come to an interface, and those that find no room
 #[derive(clap::Args)]
@@ -21,8 +21,12 @@ pub struct Arguments {
     interface: String,
     /// How they come to this program: by calls on a socket, by a ring that it shares with the kernel, or by XDP,
     /// which takes them before the kernel's network sees them
-    #[arg(long, value_enum, default_value_t = Via::Packet)]
-    via: Via,
+    #[arg(
+        long,
+        default_value = "packet",
+        value_parser = choice::<FrameVia>(&["socket", "packet", "xdp"])
+    )]
+    via: FrameVia,
     /// Memory in which frames wait to be taken
     #[arg(long, value_name = "SIZE", value_parser = units::parse_small_size, default_value = "4M")]
     ring: u32,
@@ -35,23 +39,6 @@ pub struct Arguments {
     /// Print the result record
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Via {
-    Socket,
-    Packet,
-    Xdp,
-}
-
-impl From<Via> for FrameVia {
-    fn from(via: Via) -> Self {
-        match via {
-            Via::Socket => FrameVia::Socket,
-            Via::Packet => FrameVia::Packet,
-            Via::Xdp => FrameVia::Xdp,
-        }
-    }
 }
 
 impl Alone for Arguments {
@@ -70,7 +57,7 @@ impl Alone for Arguments {
         let context = context.without_intervals();
         let spec = FrameCapture {
             on: self.interface.clone(),
-            via: self.via.into(),
+            via: self.via,
             session: self.session,
             frame: link.mtu + ETHERNET as u32,
             ring: self.ring,

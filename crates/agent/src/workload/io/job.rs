@@ -49,7 +49,7 @@ pub struct BlockRange {
 }
 
 pub struct Job {
-    number: u32,
+    pub number: u32,
     blocks: BlockRange,
     block: u64,
     seed: u64,
@@ -67,7 +67,8 @@ pub struct Job {
     generations: Vec<u32>,
     random: SplitMix,
     cursor: u64,
-    begun: u64,
+    /// Operations that were begun.
+    pub begun: u64,
     unsynced: u32,
     pub done: Done,
 }
@@ -125,15 +126,6 @@ impl Job {
             unsynced: 0,
             done: Done::new()?,
         })
-    }
-
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Operations that were begun.
-    pub fn begun(&self) -> u64 {
-        self.begun
     }
 
     /// How often a block of this job was written after it was filled.

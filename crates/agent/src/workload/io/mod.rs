@@ -281,7 +281,7 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
     // Says how many writes of a job are durable.
     let synced = |job: &Job| {
         if spec.acknowledges {
-            let values = [("job", f64::from(job.number())), ("durable", job.begun() as f64)];
+            let values = [("job", f64::from(job.number)), ("durable", job.begun as f64)];
             let values = values.map(|(name, value)| (name.to_owned(), value)).into();
             context.interval(0.0, to_seconds(now_ns() - begin), values);
         }

@@ -10,7 +10,8 @@ use rustix::fs::OFlags;
 
 use super::{check, fill, filling, run};
 use crate::units;
-use crate::workload::{Alone, Outcome, standalone};
+use crate::workload::standalone::{self, choice};
+use crate::workload::{Alone, Outcome};
 
 /// Read and write blocks of a file or a device, each of them checked
 #[derive(clap::Args)]
@@ -21,10 +22,10 @@ pub struct Arguments {
     /// The device again: ALL THAT IS ON IT IS LOST
     #[arg(long, value_name = "DEVICE")]
     write_to: Option<PathBuf>,
-    #[arg(long, default_value = "random")]
-    pattern: Pattern,
-    #[arg(long, default_value = "io-uring")]
-    engine: Engine,
+    #[arg(long, default_value = "random", value_parser = choice::<IoPattern>(&["random", "sequential"]))]
+    pattern: IoPattern,
+    #[arg(long, default_value = "io-uring", value_parser = choice::<IoEngine>(&["io-uring", "pread"]))]
+    engine: IoEngine,
     /// What one operation reads or writes
     #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = units::parse_small_size)]
     block: u32,
@@ -61,18 +62,6 @@ pub struct Arguments {
     /// Print the result record
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Pattern {
-    Random,
-    Sequential,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Engine {
-    IoUring,
-    Pread,
 }
 
 impl Alone for Arguments {
@@ -113,14 +102,8 @@ fn table(outcome: &Outcome) -> String {
 
 fn spec(arguments: &Arguments) -> Io {
     Io {
-        pattern: match arguments.pattern {
-            Pattern::Random => IoPattern::Random,
-            Pattern::Sequential => IoPattern::Sequential,
-        },
-        engine: match arguments.engine {
-            Engine::IoUring => IoEngine::IoUring,
-            Engine::Pread => IoEngine::Pread,
-        },
+        pattern: arguments.pattern,
+        engine: arguments.engine,
         block: arguments.block,
         span: arguments.span,
         start: 0,

@@ -89,7 +89,7 @@ fn verify(spec: &IoVerify, disk: &File, context: &Context) -> Result<Found> {
 /// Goes through the first `count` writes of a job.
 fn repeat(job: &mut Job, count: u64, io: &Io) -> Result<()> {
     job.begin(0, u64::MAX);
-    while job.begun() < count {
+    while job.begun < count {
         let Next::Begin(operation) = job.next(u64::MAX - 1) else { break };
         let moved = if operation.kind == Kind::Sync { 0 } else { io.block as usize };
         job.ended(operation, Ok(moved), &[], 0)?;

@@ -178,8 +178,8 @@ impl<'a> Flow<'a> {
         self.packets.store(received.packets, Relaxed);
         if let Some(sequence) = sequence {
             self.lost.store(sequence.lost(), Relaxed);
-            self.reordered.store(sequence.reordered(), Relaxed);
-            self.duplicates.store(sequence.duplicates(), Relaxed);
+            self.reordered.store(sequence.reordered, Relaxed);
+            self.duplicates.store(sequence.duplicates, Relaxed);
         }
     }
 }

@@ -15,8 +15,8 @@ pub struct Sequence {
     /// One above the highest number known.
     next: u64,
     distinct: u64,
-    reordered: u64,
-    duplicates: u64,
+    pub reordered: u64,
+    pub duplicates: u64,
 }
 
 impl Sequence {
@@ -48,14 +48,6 @@ impl Sequence {
     /// May fall, when one that was missing comes late.
     pub fn lost(&self) -> u64 {
         self.next.saturating_sub(self.distinct)
-    }
-
-    pub fn reordered(&self) -> u64 {
-        self.reordered
-    }
-
-    pub fn duplicates(&self) -> u64 {
-        self.duplicates
     }
 
     #[cold]
@@ -141,7 +133,7 @@ mod tests {
             sequence.note(number);
         }
         sequence.ended(count);
-        (sequence.lost(), sequence.reordered(), sequence.duplicates())
+        (sequence.lost(), sequence.reordered, sequence.duplicates)
     }
 
     #[test]
@@ -185,7 +177,7 @@ mod tests {
         sequence.note(0);
         sequence.note(2 * WINDOW);
         sequence.note(5);
-        assert_eq!((sequence.reordered(), sequence.duplicates()), (1, 0));
+        assert_eq!((sequence.reordered, sequence.duplicates), (1, 0));
         assert_eq!(sequence.lost(), 2 * WINDOW - 2);
     }
 
@@ -196,7 +188,7 @@ mod tests {
             sequence.note(number);
         }
         sequence.ended(1 << 56);
-        assert_eq!(sequence.duplicates(), 1);
+        assert_eq!(sequence.duplicates, 1);
         assert_eq!(sequence.lost(), (1 << 56) - 4);
     }
 }
