@@ -24,7 +24,7 @@ use crate::process::spawn::{Child, Spawn};
 const VMM_END_LIMIT: Duration = Duration::from_millis(500);
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// What is read of why a card ended.
+/// Bytes that are read of the reason why a card ended.
 const LONGEST_REASON: u64 = 1000;
 
 /// A process that moves packets, of one guest or of several. Dropped, it ends.
@@ -33,14 +33,14 @@ pub struct VhostUserBackend {
     cards: OwnedFd,
 }
 
-/// A guest's card, as it is served.
+/// A guest's card that is being served.
 pub struct Served {
     counters: File,
     status: Option<File>,
     backend: Arc<VhostUserBackend>,
 }
 
-/// Why a guest's cards are served no more, once that is so.
+/// Why a guest's cards are no longer served, once that is so.
 #[derive(Clone, Default)]
 pub struct Ended(Arc<Mutex<Option<String>>>);
 
@@ -59,8 +59,8 @@ impl VhostUserBackend {
         lock(&self.child).pid()
     }
 
-    /// Has it serve a card with these queues of a TAP. Beside the card there comes what QEMU is to
-    /// connect to: a socket that has lost its name, so that nobody else can.
+    /// Has it serve a card with these queues of a TAP. Returns the card and the socket to which QEMU
+    /// connects; the socket's name is removed, so that nobody else can connect.
     pub fn serve(self: &Arc<Self>, number: u32, taps: Vec<OwnedFd>) -> Result<(Served, OwnedFd)> {
         let path = scratch("sockets")?.join(format!("card{number}"));
         let listener = UnixListener::bind(&path).context("a socket for what moves packets")?;
@@ -80,7 +80,7 @@ impl VhostUserBackend {
         Ok((Served { counters, status, backend: self.clone() }, socket))
     }
 
-    /// Has it serve the relays that are asked for there.
+    /// Has it serve the relays that are requested at this socket.
     pub fn take_relays(&self, listener: UnixListener) -> Result<()> {
         hand_listener(&self.cards, &listener.into())
     }
@@ -95,7 +95,7 @@ impl Drop for VhostUserBackend {
 }
 
 impl Served {
-    /// Where what it counts can be read as long as this is there.
+    /// The file with its counters, which can be read as long as this value lives.
     pub fn counters(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.counters.as_raw_fd()).into()
     }
@@ -104,8 +104,8 @@ impl Served {
         &self.backend
     }
 
-    /// Takes notice of its end: then the guest's orders end as well, for it is of no use without. What
-    /// ends because the VMM has ended is no news.
+    /// Waits for its end in a thread. The guest's orders then end as well, because the guest is useless
+    /// without its card. An end that follows from the VMM's end is not reported.
     pub fn watch(&mut self, vmm: OwnedFd, orders: UnixStream, ended: Ended) {
         let Some(status) = self.status.take() else { return };
         let backend = Arc::downgrade(&self.backend);

@@ -1,6 +1,6 @@
-//! Busy polling: how long a socket that waits polls its NIC itself
-//! (Documentation/admin-guide/sysctl/net.rst, busy_poll and busy_read). busy_read is what
-//! SO_BUSY_POLL is in every socket that is made from then on, so no workload has to set it.
+//! Busy polling: how long a waiting socket polls its NIC itself
+//! (Documentation/admin-guide/sysctl/net.rst, busy_poll and busy_read). busy_read becomes SO_BUSY_POLL of
+//! every socket that is made from then on, so no workload has to set it.
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;

@@ -1,7 +1,6 @@
-//! How many polls without packets an interface's interrupt stays off, and after which time a timer
-//! polls (Documentation/networking/napi.rst, "IRQ mitigation"). From Linux 6.13 on each NAPI
-//! instance has its own, set by netlink, where a setting of the interface cannot distinguish them;
-//! before, the interface has one for all in sysfs.
+//! For how many polls without packets an interface's interrupt stays off, and after which time a timer
+//! polls (Documentation/networking/napi.rst, "IRQ mitigation"). From Linux 6.13 on each NAPI instance has
+//! a setting of its own, set by netlink; before, the interface has one for all instances, in sysfs.
 
 use std::rc::Rc;
 use std::sync::Arc;

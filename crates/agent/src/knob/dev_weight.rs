@@ -1,5 +1,5 @@
-//! Packets that one poll may take from a CPU's backlog, which takes what is steered to it and what
-//! links of software hand on (Documentation/admin-guide/sysctl/net.rst, dev_weight).
+//! Packets that one poll may take from a CPU's backlog, in which steered packets wait and those that
+//! software links hand on (Documentation/admin-guide/sysctl/net.rst, dev_weight).
 
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;

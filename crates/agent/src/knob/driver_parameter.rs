@@ -1,4 +1,4 @@
-//! Numbers that a NIC's driver keeps, as targets of knobs.
+//! Numbers in a NIC's driver, as targets of knobs.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! A target that is a file of the kernel's.
+//! A target that is one of the kernel's files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::{Around, KnobTarget, Wanted};
 use crate::net::sysfs::InterfaceDirectory;
 
-/// `parse` turns the file's text into the value's one form, `format` turns that into what is
-/// written.
+/// `parse` turns the file's text into the value's one form, and `format` turns that form into the text
+/// that is written.
 pub struct File {
     pub name: String,
     pub path: PathBuf,
@@ -45,12 +45,12 @@ impl KnobTarget for File {
     }
 }
 
-/// White space apart, the text of such a value is already its one form.
+/// For values whose text is already their one form, apart from white space.
 pub fn words(text: &str) -> Result<String> {
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// A setting of the kernel's, text as it is.
+/// A setting of the kernel whose text is written as it is.
 pub fn sysctl(path: PathBuf, name: &str) -> File {
     File {
         name: name.to_owned(),
@@ -72,7 +72,8 @@ pub fn present(target: File, value: impl ToString, missing: &str) -> Result<Want
     Ok(Wanted { target: Box::new(target), value: value.to_string() })
 }
 
-/// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
+/// The kernel shows a setting that may not be changed here as read-only, or (before Linux 6.13) not at
+/// all.
 pub fn writable(target: File, value: String) -> Result<Wanted> {
     use std::os::unix::fs::PermissionsExt;
     let path = target.path.display();

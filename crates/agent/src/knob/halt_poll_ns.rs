@@ -1,5 +1,5 @@
-//! How long KVM polls for a guest's wake-up, at most, before it gives the CPU of a halted virtual CPU to
-//! others (Documentation/virt/kvm/halt-polling.rst): one setting for a whole machine.
+//! How long KVM polls at most for a guest's wake-up before other threads get the CPU of a halted virtual
+//! CPU (Documentation/virt/kvm/halt-polling.rst): one setting for a whole machine.
 
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;

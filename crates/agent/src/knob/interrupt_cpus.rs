@@ -1,5 +1,5 @@
-//! CPUs that serve an interface's interrupts: /proc/irq/N/smp_affinity_list, the same set for each
-//! of them; the kernel chooses among the set.
+//! CPUs that serve an interface's interrupts (/proc/irq/N/smp_affinity_list). All its interrupts get the
+//! same set, from which the kernel chooses.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! Kernel same-page merging (Documentation/admin-guide/mm/ksm.rst): one setting for a whole machine.
-//! It looks at memory only that was offered with MADV_MERGEABLE, as a VMM does with its guest's.
+//! It scans only memory that was offered with MADV_MERGEABLE, as a VMM offers its guest's.
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
@@ -22,7 +22,7 @@ impl KnobKind for Kind {
                 wanted.push(present(sysctl(directory.join(name), name), number, MISSING)?);
             }
         }
-        // Last, so that it begins as fast as it is to go on, and is the first to be put back.
+        // Last, so that ksmd begins at its final speed, and stops first when the knob is put back.
         let run = present(sysctl(directory.join("run"), "run"), u8::from(*run), MISSING)?;
         wanted.push(Wanted { target: Box::new(Run(run.target)), value: run.value });
         Ok(wanted)
@@ -33,8 +33,8 @@ impl KnobKind for Kind {
     }
 }
 
-/// Whether ksmd runs: 1 or 0. Merged pages stay merged when it merely stops: 2 takes them apart, so
-/// that no trial begins with what another one has merged.
+/// Whether ksmd runs: 1 or 0. Merged pages stay merged when it merely stops; 2 takes them apart, so that
+/// no trial begins with pages that another one has merged.
 struct Run(Box<dyn KnobTarget>);
 
 impl KnobTarget for Run {

@@ -11,7 +11,7 @@ use crate::net::Links;
 /// Below this the kernel switches IPv6 off on a link (RFC 8200, section 5).
 const LEAST_FOR_IPV6: u32 = 1280;
 
-/// Hardware negotiates for seconds.
+/// Time for hardware to negotiate, which takes seconds.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 struct Mtu {
@@ -58,7 +58,7 @@ impl KnobTarget for Mtu {
         let bytes = value.parse().with_context(|| format!("{value:?} is not an MTU"))?;
         let had_carrier = self.links.get(&self.interface)?.carrier;
         self.links.set_mtu(&self.interface, bytes)?;
-        // Some drivers begin anew, and drop what is sent meanwhile.
+        // Some drivers restart, and drop the packets that are sent meanwhile.
         match had_carrier {
             true => self.links.wait_for_carrier(&self.interface, CARRIER_LIMIT),
             false => Ok(()),

@@ -1,4 +1,4 @@
-//! What one softirq may take from all NAPI instances: packets, and time
+//! How many packets one softirq may take from all NAPI instances, and for how long
 //! (Documentation/admin-guide/sysctl/net.rst, netdev_budget and netdev_budget_usecs).
 
 use anyhow::{Result, bail};

@@ -1,12 +1,13 @@
-//! The NAPI weight of an interface. The kernel lets a driver choose it when it adds an instance and
-//! offers no way to change it, so this takes what is there:
+//! The NAPI weight of an interface. A driver chooses it when it adds an instance, and the kernel offers no
+//! way to change it. So this uses the first of these that exists:
 //!
-//! - `hypertare_napi`, the project's own module (`kernel/`): any driver, at once.
-//! - virtio_net's own parameter, which the driver reads when it is loaded. It is not loaded anew
-//!   here: the interface would vanish with its addresses, and with what other knobs have set. A
-//!   guest's init gives it the parameter when `virtio_net.napi_weight=N` is among the kernel's
-//!   arguments; here it is read, and has to be what is asked for.
-//! - The netlink settings of single instances (Linux 6.13) have no weight.
+//! - `hypertare_napi`, the project's own module (`kernel/`): it changes the weight under any driver, at once.
+//! - virtio_net's own parameter, which the driver reads when it is loaded. The driver is not reloaded here:
+//!   the interface would vanish with its addresses and with the settings of other knobs. A guest's init
+//!   loads it with the parameter when `virtio_net.napi_weight=N` is among the kernel's arguments; here the
+//!   parameter is read, and has to be the requested weight.
+//!
+//! The netlink settings of single instances (Linux 6.13) have no weight.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +46,7 @@ impl KnobKind for Kind {
     }
 }
 
-/// Every weight of `8 8 by hypertare_napi` replaced.
+/// Replaces every weight in a text such as `8 8 by hypertare_napi`.
 fn with_all(value: &str, weight: u32) -> String {
     let (weights, way) = value.split_once(" by ").unwrap_or((value, ""));
     let same: Vec<String> = weights.split(' ').map(|_| weight.to_string()).collect();
@@ -93,7 +94,7 @@ fn find<'a>(text: &'a str, interface: &str) -> Option<&'a str> {
     })
 }
 
-/// Read-only: what the driver was loaded with.
+/// The parameter with which the driver was loaded, which cannot be changed.
 struct VirtioParameter;
 
 impl VirtioParameter {

@@ -1,5 +1,5 @@
-//! Receive packet steering: CPUs that take packets over from the one that was interrupted, by
-//! receive queue (rps_cpus; Documentation/networking/scaling.rst).
+//! Receive packet steering: for each receive queue, the CPUs that take packets over from the interrupted
+//! one (rps_cpus; Documentation/networking/scaling.rst).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Default and largest socket buffers: what sockets get that do not ask, and the most that they may
+//! Default and largest socket buffers: the size of a socket that asks for none, and the most that one may
 //! ask for or grow to. Format: tcp(7), socket(7).
 //!
-//! net.core's belong to the machine's first network namespace and apply in all of them, so in
-//! another one, a container's, they cannot be set, and this knob is not available there.
+//! The settings below net.core belong to the machine's first network namespace and apply in all of them.
+//! They cannot be set in another one, such as a container's, so this knob is not available there.
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;
@@ -37,7 +37,7 @@ impl KnobKind for Kind {
     }
 }
 
-/// The least stays as it is, unless it would be more than the new default.
+/// The smallest size stays as it is, unless it would exceed the new default.
 fn with_default_and_max(now: &str, bytes: u64) -> Option<String> {
     let numbers: Vec<u64> = now.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let [least, _, _] = numbers[..] else { return None };

@@ -8,7 +8,7 @@ use hypertare_plan::Knob;
 use super::file::{sysctl, words, writable};
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 
-/// The knob. None is shown: there are a thousand.
+/// The knob. It shows no settings, for there are a thousand.
 pub struct Kind;
 
 impl KnobKind for Kind {
@@ -18,8 +18,8 @@ impl KnobKind for Kind {
     }
 }
 
-/// `sysctls` is `/proc/sys/net`, but for tests. A name leads nowhere else: it has no dots, and folders below
-/// that have links nowhere.
+/// `sysctls` is `/proc/sys/net`, but for tests. No name leads elsewhere: names have no dots, and no folder
+/// below has links.
 fn wanted(sysctls: &Path, name: &str, value: &str) -> Result<Wanted> {
     let is_word = |word: &str| {
         !word.is_empty()
