@@ -30,9 +30,9 @@ use crate::emit::Emitter;
 use crate::process::hidden::hide_this_process;
 use crate::process::shortage::expose_this_process;
 
-/// On the descriptor for it: the process waits for its assignment.
+/// Written to the ready descriptor when the process waits for its assignment.
 const WAITS: u8 = b'w';
-/// The same: what it listens to can come.
+/// Written to the ready descriptor when the task is ready, or has done its work.
 const READY: u8 = b'r';
 
 /// Executes one task, which it reads from standard input
@@ -49,7 +49,7 @@ pub struct Arguments {
     as_container: bool,
 }
 
-/// The inside. Status 2 when there was nothing sensible to do; a task that failed is a result.
+/// The inside. The status is 2 when it has no usable assignment; a failed task is a result.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match prepare(arguments) {
         Ok((assignment, orders, ready)) => run(assignment, orders, ready),
@@ -64,7 +64,7 @@ fn prepare(arguments: &Arguments) -> Result<(Assignment, Orders, Option<OwnedFd>
     let ready = take_over("--ready-fd", arguments.ready_fd)?;
     let namespace = take_over("--namespace-fd", arguments.namespace_fd)?;
     if let Some(ready) = &ready {
-        // Nobody who reads it: nobody who wants to know.
+        // Without a reader nobody needs to know.
         let _ = rustix::io::write(ready, &[WAITS]);
     }
     let mut input =
@@ -127,7 +127,7 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
         let (go, word) = channel();
         context = context.awaiting(word);
         std::thread::spawn(move || {
-            // Who does not prepare its work waits for no word.
+            // A workload that does not prepare its work does not wait for the word to begin.
             orders.await_stop(|| {
                 let _ = go.send(());
             });
@@ -137,7 +137,7 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
     let result = execute(&task, &context);
     match emitter.emit(&Record::Result(result)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Nobody reads: nobody misses it.
+        // Without a reader nobody misses the result.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -151,7 +151,7 @@ pub struct Child {
     pub ready: Ready,
 }
 
-/// Hears how far a task's process is.
+/// The end of the ready descriptor that reports how far a task's process is.
 pub struct Ready(File);
 
 impl Ready {
@@ -178,15 +178,15 @@ impl Ready {
     }
 }
 
-/// Starts the process of one task, and hands over what to do. It may be confined; a `command` then needs
-/// /proc where it is, by which it cleans up after itself.
+/// Starts the process of one task, and hands the assignment over. It may be confined; a `command` then needs
+/// /proc in its view, by which it cleans up after itself.
 ///
-/// Standard error is this process's own: what comes there is not part of any result.
+/// Standard error is this process's own, and part of no result.
 pub fn spawn(assignment: &Assignment, confinement: Option<Confinement>) -> Result<Child> {
     spawn_from(Path::new("/proc/self/exe"), assignment, confinement)
 }
 
-/// The same from another process than the agent's own.
+/// The same with the agent's program at another place than this process's own.
 pub fn spawn_from(
     agent: &Path,
     assignment: &Assignment,
@@ -197,7 +197,7 @@ pub fn spawn_from(
     Ok(child)
 }
 
-/// Starts the process of a task that nobody knows yet, and waits until it waits for it.
+/// Starts a process for a task that is not known yet, and returns once it waits for its assignment.
 pub fn spare(confinement: Option<Confinement>, limit: Duration) -> Result<Child> {
     let mut child = start(Path::new("/proc/self/exe"), confinement)?;
     let limit = Timespec::try_from(limit).ok();
@@ -242,15 +242,11 @@ fn start(agent: &Path, confinement: Option<Confinement>) -> Result<Child> {
 }
 
 impl Child {
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
-    /// Hands over what to do, once.
+    /// Hands the assignment over, once.
     pub fn assign(&mut self, assignment: &Assignment) -> Result<()> {
         self.say(&assignment.to_line()?);
         Ok(())
@@ -268,7 +264,7 @@ impl Child {
         Ok(rustix::process::pidfd_open(self.pid(), rustix::process::PidfdFlags::empty())?)
     }
 
-    /// Has it begin with what it has prepared.
+    /// Has it begin the work that it has prepared.
     pub fn go(&mut self) {
         self.say(b"go\n");
     }
@@ -284,7 +280,7 @@ impl Child {
         descendants::kill_with(self.pid())
     }
 
-    /// Whether it has not ended by itself.
+    /// Whether it is still running.
     pub fn lives(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }

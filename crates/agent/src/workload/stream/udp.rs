@@ -31,20 +31,20 @@ const TRAIN: u32 = 64;
 /// Largest send buffer of one flow.
 const MAX_BYTES: u32 = 1 << 20;
 
-/// sendmmsg keeps an error to itself when something went before it: it takes fewer entries than it
-/// was given. Then two calls of one entry follow: what the first provokes (the answer of a host
-/// where nobody receives), the second is reported.
+/// sendmmsg does not report an error after it has sent some entries: it takes fewer entries than it was given.
+/// Then two calls of one entry follow: the first provokes the error (for example the answer of a host where
+/// nobody receives), and the second reports it.
 const CAREFUL_CALLS: u32 = 2;
 
-/// How long to leave the kernel alone after it refused for want of room (ENOBUFS).
+/// The pause after the kernel refused a message for want of room (ENOBUFS).
 const AFTER_REFUSAL: u64 = 50_000;
 
 pub struct UdpSender {
     socket: Socket,
     calls: Vec<libc::mmsghdr>,
-    /// What `calls` point to, one for each.
+    /// The vectors to which `calls` point, one for each.
     vectors: Vec<libc::iovec>,
-    /// What `vectors` point to: `batch` messages, one after the other, headers written once.
+    /// The bytes to which `vectors` point: `batch` messages, one after the other, headers written once.
     bytes: Vec<u8>,
     message: usize,
     batch: u64,
@@ -85,7 +85,7 @@ pub fn connect(
     Ok((flows, buffer))
 }
 
-/// Asks the kernel to cut what it is given into messages.
+/// Asks the kernel to cut its input into messages.
 fn segments(socket: &Socket, message: u32, context: &Context, report: bool) -> bool {
     match set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &(message as i32)) {
         Ok(()) => true,
@@ -251,7 +251,7 @@ pub fn bind(spec: &StreamReceive, on: SocketAddr) -> Result<(Vec<Socket>, usize)
     Ok((sockets, buffer))
 }
 
-/// Counts what comes to a flow's socket. None when nothing came.
+/// Counts the datagrams that come to a flow's socket. `None` when none came.
 pub fn receive(
     spec: &StreamReceive,
     socket: &Socket,
@@ -311,10 +311,10 @@ pub fn receive(
     Ok(account.came().then_some(received))
 }
 
-/// Room for what one call may bring.
+/// Room for the datagrams of one call.
 struct Intake {
     calls: Vec<libc::mmsghdr>,
-    /// What `calls` point to, one of each for each.
+    /// The vectors to which `calls` point, one for each.
     _vectors: Vec<libc::iovec>,
     controls: Vec<Control>,
     bytes: Vec<u8>,
@@ -324,7 +324,7 @@ struct Intake {
 /// Room for one control message with a number in it, aligned as the kernel wants it.
 type Control = [u64; 4];
 
-/// Slots do not start at the same place of a page, lest they compete for the same cache lines.
+/// Slots begin at different places of a page, so that they do not compete for the same cache lines.
 const STAGGER: usize = 192;
 
 const COALESCED_SLOT: usize = 64 << 10;
@@ -423,7 +423,7 @@ mod tests {
             ],
         );
         assert_eq!(counted, (128, 2));
-        assert_eq!((account.sequence.lost(), account.sequence.duplicates()), (2, 1));
+        assert_eq!((account.sequence.lost(), account.sequence.duplicates), (2, 1));
         assert_eq!((account.foreign, account.settled, account.ended), (2, true, true));
         assert_eq!((account.all, account.end_marks), (5, 1));
     }
