@@ -1,4 +1,4 @@
-//! Uses a share of CPUs: a neighbour's load, or what the neighbours leave.
+//! Uses a share of CPUs: as the load of a neighbour, or to measure how much CPU time neighbours leave.
 
 use std::hint::black_box;
 use std::io;
@@ -81,8 +81,8 @@ fn burn(share: f64, begin: u64, end: u64, context: &Context) -> Burnt {
     let mut excess = 0;
     let mut period_begin = begin;
     while period_begin < end && sleep_until(period_begin, context) {
-        // What the last loop used beyond its quota is not used again. What a crowded CPU withheld
-        // is not made up for: the load would otherwise come later, at the wrong time.
+        // Time that the last loop used beyond its quota is taken off this one. Time that a crowded CPU
+        // withheld is not made up for: the load would come later, at the wrong time.
         let period_end = end.min(period_begin + PERIOD_NS);
         let used_at = thread_cpu_ns();
         let allowed = quota.saturating_sub(excess);
@@ -93,8 +93,7 @@ fn burn(share: f64, begin: u64, end: u64, context: &Context) -> Burnt {
             used = thread_cpu_ns() - used_at;
         }
         excess = (excess + used).saturating_sub(quota);
-        // Periods stand at absolute times; one that has passed while the thread was kept waiting is
-        // gone.
+        // Periods begin at absolute times; those that passed while the thread had to wait are left out.
         let now = now_ns();
         period_begin = (period_begin + PERIOD_NS).max(now - (now - begin) % PERIOD_NS);
     }
@@ -102,8 +101,8 @@ fn burn(share: f64, begin: u64, end: u64, context: &Context) -> Burnt {
     Burnt { used_ns: thread_cpu_ns() - used_before, loops }
 }
 
-/// One loop: a chain of 4096 steps of a linear congruential generator (Knuth's MMIX constants), a
-/// few microseconds that no two instructions of can overlap and no memory takes part in.
+/// One loop: a chain of 4096 steps of a linear congruential generator (Knuth's MMIX constants). It takes a
+/// few microseconds, in which no two instructions can overlap and no memory is used.
 fn work() {
     let mut x = black_box(1u64);
     for _ in 0..4096 {

@@ -37,7 +37,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// From asking a command to end to killing it.
 const GRACE_NS: u64 = 500_000_000;
 
-/// Bytes of a resident set that the kernel may have counted for one of several CPUs only.
+/// Bytes of a resident set that the kernel may not have added up yet, because it counts them per CPU.
 const COUNTED_LATE: i64 = 256 << 10;
 
 /// Lines of a failed command's output that its error repeats.
@@ -76,7 +76,7 @@ impl WorkloadKind for Command {
     }
 }
 
-/// Whatever the programs that it runs leave behind is killed.
+/// Does this work, and then kills all processes that its programs leave behind.
 fn leaving_nothing(work: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
     descendants::adopt()?;
     let outcome = work();
@@ -110,14 +110,14 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What one program has beside: a file as its standard input, or a terminal.
+/// What one program is given: a file as its standard input, or a terminal.
 #[derive(Default)]
 struct Given<'a> {
     input: Option<&'a Path>,
     tty: bool,
 }
 
-/// What every program of a task finds around itself.
+/// The environment that all programs of a task have in common.
 struct ProgramEnvironment {
     environment: Vec<CString>,
     path: String,
@@ -199,7 +199,7 @@ impl ProgramEnvironment {
             });
             runs.wait();
             let measured = measure(spawn, &child, started);
-            // Whatever still holds the pipes is killed after the last look into them, by the caller.
+            // The caller kills the processes that still hold the pipes, after the last look into them.
             drop(end_write);
             let Ok(keeper) = keeper.join() else { bail!("the output's reader failed") };
             let (status, usage, elapsed_ns) =
@@ -375,8 +375,8 @@ impl Drop for Spawn {
     }
 }
 
-/// Puts what it has as standard input, output and error into place; whether that is a terminal, which is of
-/// a session: the first that its leader opens is the session's.
+/// Puts the standard input, output and error into place. Returns whether they are a terminal, which needs a
+/// session of its own: the first terminal that a session's leader opens becomes the session's.
 ///
 /// # Safety
 /// The actions are initialised.
@@ -406,9 +406,9 @@ unsafe fn give(
     }
 }
 
-/// A process group of its own, no signal blocked, none ignored: Rust ignores SIGPIPE, and whoever
-/// started us may have ignored others (`nohup`, a shell's `&`). Only those are reset: each one costs
-/// the child a system call of the measured time.
+/// A process group of its own, no signal blocked, none ignored: Rust ignores SIGPIPE, and the program that
+/// started the agent may have ignored others (`nohup`, a shell's `&`). Only those are reset, because each
+/// costs the child a system call of the measured time.
 ///
 /// Not a session of its own: the kernel makes a scheduling group for every session (autogroup),
 /// which took some 80 us of the measured time and put the program in competition with its own
@@ -484,7 +484,7 @@ impl Ended {
         bail!("`{}` {}{}", self.name, self.how(), self.last_lines());
     }
 
-    /// In which way it has ended.
+    /// How it has ended.
     fn how(&self) -> String {
         if !libc::WIFSIGNALED(self.status) {
             return format!("ended with exit status {}", libc::WEXITSTATUS(self.status));
@@ -495,7 +495,7 @@ impl Ended {
         format!("was killed by {name}")
     }
 
-    /// Of standard error; of standard output when nothing came there.
+    /// The last lines of standard error, or of standard output when standard error is empty.
     fn last_lines(&self) -> String {
         let (name, text) = match self.stderr.trim().is_empty() {
             false => ("standard error", self.stderr.trim_end()),
@@ -529,7 +529,7 @@ impl Ended {
         outcome
     }
 
-    /// The last part of what it printed.
+    /// The last part of its output.
     fn text(self) -> BTreeMap<String, String> {
         BTreeMap::from([("stdout".to_owned(), self.stdout), ("stderr".to_owned(), self.stderr)])
     }

@@ -1,9 +1,8 @@
-//! Asks the processor what it is, again and again: what one exit to a hypervisor costs.
+//! Executes CPUID again and again, to measure the cost of one exit to a hypervisor.
 //!
-//! CPUID is the instruction of the x86 for which every guest with hardware virtualisation leaves for its
-//! hypervisor (Intel SDM 3C, 26.1.2; AMD APM 2, 15.9 where it is intercepted, as KVM does), and KVM answers
-//! it by itself. Natively it is some ten cycles of microcode to a few hundred. The question of `vmexit` in
-//! kvm-unit-tests.
+//! Every x86 guest with hardware virtualisation exits to its hypervisor for CPUID (Intel SDM 3C, 26.1.2; AMD
+//! APM 2, 15.9, where it is intercepted, as KVM does), and KVM answers it without its VMM. Natively it takes
+//! some ten to a few hundred cycles of microcode. `vmexit` of kvm-unit-tests measures the same.
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Cpuid;
@@ -15,7 +14,7 @@ use crate::values::Definition;
 use crate::workload::standalone;
 
 const MOST: u64 = 1_000_000_000;
-/// A stop is looked for after so many: some ms of the dearest exits.
+/// CPUIDs between two looks for a stop: some milliseconds of the most expensive exits.
 const AT_ONCE: u64 = 1000;
 
 impl WorkloadKind for Cpuid {
@@ -47,7 +46,7 @@ impl WorkloadKind for Cpuid {
     }
 }
 
-/// Leaf 0, the maker's name, of which nothing depends on where it is asked.
+/// Leaf 0, the maker's name, whose answer does not depend on the CPU that executes it.
 fn ask() {
     // SAFETY: CPUID changes these four registers only; LLVM keeps RBX for itself, so it is put back.
     unsafe {

@@ -1,8 +1,8 @@
-//! Forks, executes, waits: the extreme of work that makes and unmakes page tables.
+//! Forks, executes, waits: the extreme of work that makes and removes page tables.
 //!
-//! Method: the process part of lmbench's `lat_proc exec` (McVoy & Staelin, USENIX 1996), with memory
-//! written by the executed program as a short-lived process of a build does. The fork is the C
-//! library's own, with the copy of the page tables that `vfork` and `posix_spawn` leave out.
+//! Method: the process part of lmbench's `lat_proc exec` (McVoy & Staelin, USENIX 1996). In addition the
+//! executed program writes to memory, as a short-lived process of a build does. The fork is the C library's
+//! own, which copies the page tables, as `vfork` and `posix_spawn` do not.
 
 mod child;
 pub mod standalone;

@@ -1,4 +1,4 @@
-//! Times of the same event, again and again: a histogram of all of them and what is reported of them.
+//! Durations of repeated events: a histogram of all of them, and the values that are reported.
 //!
 //! HDR histogram (Tene): buckets of equal width within each power of two, here 1/1000 of the value
 //! or finer, from 1 ns to the longest time that is distinguished, whatever is recorded.
@@ -19,8 +19,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Longer ones than `most_ns` count as that in quantiles. All memory is written to, so that none
-    /// is missing when the first one is recorded.
+    /// In quantiles a longer time than `most_ns` counts as `most_ns`. All memory is written to, so that
+    /// recording causes no page fault.
     pub fn new(most_ns: u64) -> Result<Self> {
         let mut histogram = Hdr::new_with_bounds(1, most_ns.max(2), DIGITS)
             .context("no histogram of so long times")?;
@@ -36,7 +36,7 @@ impl Latencies {
         self.sum_ns += ns;
     }
 
-    /// Adds all of another one of the same range.
+    /// Adds all times of another one with the same range.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         self.histogram.add(&other.histogram)?;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -49,7 +49,7 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Of none, what has no value is absent.
+    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Without any time, only the empty histogram is set.
     pub fn report(&self, outcome: &mut Outcome, name: &str) {
         let buckets = self.histogram.iter_recorded().map(|bucket| {
             let value = self.histogram.highest_equivalent(bucket.value_iterated_to());
@@ -73,8 +73,8 @@ impl Latencies {
         }
     }
 
-    /// A bucket answers with its highest value, which no quantile of the true values exceeds by
-    /// more than the bucket's width; the extremes are known exactly.
+    /// A bucket answers with its highest value, which differs from the true quantile by less than the
+    /// bucket's width; the extremes are known exactly.
     fn quantile_ns(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns) as f64
     }

@@ -1,4 +1,4 @@
-//! Informs the model of page walks, where it is what runs this program, which part of it is measured.
+//! Reports to the model of page walks which part of this program is measured, where the model runs it.
 
 use anyhow::Result;
 use walk::Mark;
@@ -13,7 +13,7 @@ pub fn around<T>(task: &str, work: impl FnOnce(&Context) -> Result<T>) -> Result
     Ok(())
 }
 
-/// Every kernel refuses the call, and without the model nothing comes of it.
+/// Every kernel refuses the call, so that it does nothing without the model.
 fn report(mark: Mark) {
     let (option, which) = mark.arguments();
     // SAFETY: no kernel has such an option; its arguments are numbers.

@@ -1,8 +1,8 @@
-//! How late a thread wakes that asked for a time: what scheduler, timer and hypervisor add to a sleep.
+//! How late a sleeping thread wakes: the time that scheduler, timer and hypervisor add to a sleep.
 //!
-//! The question of cyclictest(8) (rt-tests): a thread sleeps to an absolute time, looks at the clock, and
-//! so on at a fixed interval. A wake-up may be so late that the times of the next ones are over: they
-//! are left out and counted as missed, for woken at once they would look punctual beside it.
+//! It measures what cyclictest(8) (rt-tests) does: a thread sleeps to an absolute time, looks at the clock, and
+//! so on at a fixed interval. A wake-up may be so late that the times of the next ones are over. Those are left
+//! out and counted as missed: woken at once, they would look punctual beside it.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::units;
 use crate::values::Definition;
 use crate::workload::standalone;
 
-/// Of a thread that does nothing else a wake-up is some microseconds of work.
+/// A wake-up is some microseconds of work even in a thread that does nothing else.
 const LEAST_INTERVAL_NS: u64 = 10_000;
 
 impl WorkloadKind for Sleep {
@@ -95,7 +95,7 @@ fn own_cpus(threads: u32) -> Result<Vec<Option<u32>>> {
     Ok(usable.into_iter().take(threads as usize).map(Some).collect())
 }
 
-/// What one thread saw.
+/// The measurements of one thread.
 struct Slept {
     latencies: Latencies,
     missed: u64,
@@ -106,7 +106,7 @@ fn sleep(cpu: Option<u32>, interval_ns: u64, duration_ns: u64, context: &Context
     // Else the kernel may add up to 50 µs to a sleep, to wake several threads at once.
     sleep_exactly();
     let mut slept = Slept { latencies: Latencies::new(duration_ns)?, missed: 0 };
-    // One that is not counted: what the first wake-up finds cold, the others find warm.
+    // The first sleep is not counted: its caches are cold, and the later ones' are warm.
     sleep_once(now_ns() + interval_ns);
     let begin = now_ns();
     let last = duration_ns / interval_ns;
@@ -122,7 +122,7 @@ fn sleep(cpu: Option<u32>, interval_ns: u64, duration_ns: u64, context: &Context
     Ok(slept)
 }
 
-/// When it woke; none when it was asked to stop.
+/// When it woke; `None` when it was asked to stop.
 fn sleep_to(due: u64, context: &Context) -> Option<u64> {
     loop {
         if context.stopped() {
@@ -137,7 +137,7 @@ fn sleep_to(due: u64, context: &Context) -> Option<u64> {
     }
 }
 
-/// Of the first whole interval that is not over.
+/// The number of the first whole interval that is not over.
 fn number_after(elapsed_ns: u64, interval_ns: u64) -> u64 {
     elapsed_ns / interval_ns + 1
 }

@@ -1,4 +1,4 @@
-//! What a workload needs that is run without a plan: a stop by signals, a context, and its record.
+//! Needs of a workload that runs without a plan: a stop by signals, a context, and its output.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,9 +1,10 @@
-//! Which calls of a command wait for a disk: fsync and its like, and files opened with O_DIRECT or
-//! O_SYNC. Its files are in memory, where such a call takes no time, and a reader should know.
+//! Counts the calls of a command that wait for a disk: fsync and similar ones, and openings of files with
+//! O_DIRECT or O_SYNC. The command's files are in memory, where such a call takes no time, and the reader of
+//! its results should know.
 //!
-//! The kernel asks this process about each such call (seccomp's notification, seccomp_unotify(2)), and
-//! is asked to go on with it. That costs the call microseconds, so it is for runs that are not counted.
-//! Not seen: what io_uring(7) does, programs of 32 bits, and openat2(2), whose flags are in memory.
+//! The kernel notifies this process of each such call (seccomp_unotify(2)), which lets it continue. That costs
+//! the call microseconds, so it is for runs that are not counted. Calls by io_uring(7), of programs of 32
+//! bits, and openat2(2), whose flags are in memory, are not seen.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use libc::{
 
 use crate::arch::ARCH;
 
-/// Of this process's own and those that it started.
+/// Calls of this process and of those that it started.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static WATCHED: std::sync::OnceLock<()> = std::sync::OnceLock::new();
 
@@ -28,9 +29,9 @@ const fn argument(number: u32) -> u32 {
     16 + 8 * number
 }
 
-/// A filter of the calling thread and what it starts, and the descriptor by which the kernel asks. The
-/// caller must be able to administer its user namespace. None where the kernel does not do that, or
-/// another filter of it asks already: then nothing is seen, which is no error.
+/// Filters the calls of this thread and of all that it starts; returns the descriptor for the kernel's
+/// notices. The caller must be able to administer its user namespace. `None` where the kernel cannot notify,
+/// or another filter of the thread does so already: then no call is seen, which is no error.
 pub fn filter() -> Option<OwnedFd> {
     let mut program = program();
     let given = sock_fprog { len: program.len().try_into().ok()?, filter: program.as_mut_ptr() };
@@ -47,7 +48,7 @@ pub fn filter() -> Option<OwnedFd> {
     }
 }
 
-/// Each jump counts the instructions that it leaves out.
+/// The distance of a jump is the number of instructions that it skips.
 fn program() -> [sock_filter; 19] {
     let instruction = |code: u32, k, jt, jf| sock_filter { code: code as u16, jt, jf, k };
     let statement = |code, k| instruction(code, k, 0, 0);
@@ -83,12 +84,12 @@ pub fn count(asked_by: OwnedFd) {
     std::thread::spawn(move || while answer(&asked_by) {});
 }
 
-/// How many there were; none where nothing was watched.
+/// The number of calls; `None` where they were not watched.
 pub fn seen() -> Option<u64> {
     WATCHED.get().map(|()| SEEN.load(Ordering::Relaxed))
 }
 
-/// Counts one call and lets it go on; false when nobody can ask any more.
+/// Counts one call and lets it continue; false when no process with the filter is left.
 fn answer(asked_by: &OwnedFd) -> bool {
     // SAFETY: plain numbers, for which zero is valid, as the kernel wants them.
     let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -108,7 +109,7 @@ fn answer(asked_by: &OwnedFd) -> bool {
         error: 0,
         flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
     };
-    // SAFETY: as above. That the caller is gone is no matter.
+    // SAFETY: as above. A caller that is gone needs no answer.
     unsafe { libc::ioctl(asked_by.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut reported) };
     true
 }

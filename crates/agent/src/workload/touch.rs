@@ -4,8 +4,7 @@
 //! cycle, so each read waits for the one before and the whole of every TLB miss and page walk is in
 //! the time (McVoy & Staelin, "lmbench", USENIX 1996, `lat_mem_rd`; Drepper, "What every programmer
 //! should know about memory", 2007, section 3.3.2, with random order so that no prefetcher helps).
-//! Addresses that are computed (a generator's numbers as indices) would let a CPU overlap walks and
-//! hide what is asked about.
+//! Computed addresses (a generator's numbers as indices) would let a CPU overlap walks and hide their time.
 //!
 //! The order is the same in every run and on every platform. The cycle is laid in the order of the
 //! addresses, so that filling the working set is one pass over it: a shuffle would make as many
@@ -60,8 +59,8 @@ impl WorkloadKind for Touch {
     }
 }
 
-/// What was measured, with the working set that it was measured on. As `run`, but asks nobody what pages it had: the answer is as long as the process's map of memory,
-/// so reading it is work that is another in each run.
+/// The measurements, with their working set. It does not ask the kernel for the pages' sizes, as `run` does: the
+/// answer is as long as the process's map of memory, so that reading it is different work in each run.
 fn work(spec: &Touch, context: &Context) -> Result<(Mapping, Outcome)> {
     let end = End::of(spec)?;
     let setup = (now_ns(), Usage::now());
@@ -109,7 +108,7 @@ impl End {
     }
 }
 
-/// Each line holds where the next one is.
+/// Each line holds the address of the next one.
 fn fill(lines: &mut [CacheLine], cycle: &Cycle) {
     let base = lines.as_ptr();
     for (index, line) in lines.iter_mut().enumerate() {
@@ -139,8 +138,8 @@ fn read(mapping: &Mapping, end: &End, begin: u64, context: &Context) -> Result<u
     }
 }
 
-/// Eight reads a turn: what there is around a read takes virtual time as well, and is not the compiler's to
-/// choose.
+/// Eight reads a turn: the instructions around a read take virtual time as well, so that the compiler must not
+/// choose their number.
 #[inline(never)]
 fn chase(mut line: *const CacheLine, steps: u64) -> *const CacheLine {
     for _ in 0..steps / 8 {

@@ -1,4 +1,4 @@
-//! What a process and the children that it waited for have used so far, or one thread (getrusage(2)).
+//! The usage of a process and of the children that it waited for, or of one thread (getrusage(2)).
 
 use std::ops::{Add, Sub};
 
@@ -62,7 +62,7 @@ impl Usage {
         self.minor_faults + self.major_faults
     }
 
-    /// Into the values that every workload calls the same.
+    /// Sets the values that have the same names in every workload.
     pub fn report(&self, outcome: &mut Outcome) {
         outcome
             .set("user_s", self.user_s())

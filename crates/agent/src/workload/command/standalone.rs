@@ -45,8 +45,8 @@ impl Alone for Arguments {
     }
 }
 
-/// A program that asks the terminal for something fails, as it does in a plan, instead of being
-/// stopped for ever. Ctrl-C still comes: the terminal sends it to the process group.
+/// Gives the terminal up, so that a program that reads from it fails, as it does in a plan, and is not
+/// stopped for ever. Ctrl-C still works: the terminal sends it to the process group.
 fn leave_terminal() {
     if let Ok(terminal) = std::fs::File::open("/dev/tty") {
         // SAFETY: takes no argument and touches no memory of this process.
@@ -54,7 +54,7 @@ fn leave_terminal() {
     }
 }
 
-/// What is not text cannot be in a plan, and is left out.
+/// The environment without variables that are not text, which a plan cannot have.
 fn own_environment() -> std::collections::BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

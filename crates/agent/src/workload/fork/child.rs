@@ -1,9 +1,8 @@
 //! The program that `fork` executes: a few instructions and its memory, without a C library.
 //!
-//! A C library asks the processor what it can (CPUID), and in a guest each such question is an exit
-//! to the hypervisor: 35 of them in every start of a static glibc program, which would be most of
-//! what is counted. This program makes two system calls' worth of nothing: it writes one byte to
-//! each page of its memory and exits.
+//! A C library asks the processor for its features (CPUID), and in a guest each CPUID is an exit to the
+//! hypervisor. A static glibc program makes 35 of them at its start, which would be most of the counted
+//! exits. This program only writes one byte to each page of its memory and exits.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -14,9 +13,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::arch::ARCH;
 
-/// Bytes from one write to the next, whatever pages are below.
+/// Bytes from one write to the next, whatever the pages' size.
 const STEP: u64 = 4096;
-/// Where the program's memory begins: a bound of 2 MB, so that huge pages fit.
+/// Where the program's memory begins: a multiple of 2 MB, so that huge pages fit.
 const MEMORY: u64 = 0x1000_0000;
 /// Most memory of one program.
 const MOST: u64 = 1 << 40;
@@ -39,7 +38,7 @@ impl Program {
         Ok(Program { file: writer.into(), steps })
     }
 
-    /// Bytes that it writes to, in whole pages.
+    /// Bytes of the pages that it writes to.
     pub fn touched(&self) -> u64 {
         self.steps * STEP
     }
@@ -65,7 +64,7 @@ impl Program {
     }
 }
 
-/// Kernels before 6.3 do not know that a file may be asked to be executable, and need not be.
+/// A kernel before 6.3 knows no flag for an executable file, and needs none.
 fn memory_file() -> std::io::Result<OwnedFd> {
     const NAME: &CStr = c"hypertare-fork";
     let flags = [libc::MFD_CLOEXEC | libc::MFD_EXEC, libc::MFD_CLOEXEC];

@@ -18,7 +18,7 @@ use crate::workload::stream::receiver::{self, Arrival, Flow, Inlet, Received, St
 use crate::workload::stream::socket::{Buffer, shortfall};
 use crate::workload::{Context, Outcome, WorkloadKind, address, clock};
 
-/// Asking the kernel for its drops is a call more beside those that are measured.
+/// Between two questions to the kernel for its drops, which cost a call beside the measured ones.
 const BETWEEN_LOOKS_NS: u64 = 10_000_000;
 
 impl WorkloadKind for FrameCapture {
@@ -70,7 +70,7 @@ impl WorkloadKind for FrameCapture {
     }
 }
 
-/// Captures at this interface, whatever the plan says of its address; reports when the stream has ended.
+/// Captures at this interface, whatever address the plan has; calls `ended` when the stream has ended.
 pub fn at_link(
     spec: &FrameCapture,
     link: &Link,
@@ -111,7 +111,7 @@ pub fn at_link(
     Ok(outcome)
 }
 
-/// Where frames wait, and what it had no room for as far as is known.
+/// A source of frames, and its drops as far as they are known.
 struct Ring {
     source: Mutex<Box<dyn FrameSource>>,
     drops: AtomicU64,
@@ -123,7 +123,7 @@ impl Inlet for Ring {
     }
 }
 
-/// Counts what comes. None when nothing came.
+/// Counts the frames that arrive. `None` when none did.
 fn receive(
     inlet: &Ring,
     flow: &Flow,

@@ -1,6 +1,6 @@
-//! What a machine does for a guest whose frames pass its card by both ways: it moves them between the guest's
-//! bridge and the memory that both share. It does so itself, asleep while nothing comes; or the core does that
-//! polls for the guest, and then this only waits.
+//! The machine's work for a guest whose frames bypass its card in both directions: it moves them between the
+//! guest's bridge and the memory that both share. It does so itself, and sleeps while no frame comes. Where a core
+//! polls for the guest, that core does the work and this task only waits.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -24,16 +24,16 @@ use crate::values::Definition;
 use crate::workload::usage::Usage;
 use crate::workload::{Context, Outcome, WorkloadKind};
 
-/// Frames each way before it is looked whether to end.
+/// Frames in each direction that one turn moves at most.
 const TURN: u16 = 64;
-/// Looks before it is, where they find nothing.
+/// Turns between two looks whether to end.
 const LOOKS: u32 = 64;
-/// The guest has no way to notify of a frame. So it is looked for one without a break, and then so often; one from
-/// the bridge ends the sleep.
+/// The guest cannot notify of a frame. So the memory is polled without a break for this long, and then after naps; a
+/// frame from the bridge ends a nap.
 const SPIN: Duration = Duration::from_micros(50);
 const NAP_NS: i64 = 50_000;
 
-/// For what polls to begin.
+/// Time for the polling core to begin.
 const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks whether to end.
 const PATIENCE: Duration = Duration::from_millis(40);
@@ -97,7 +97,7 @@ impl WorkloadKind for FrameRelay {
     }
 }
 
-/// Lets frames pass that are sent to this address.
+/// A filter for frames that are sent to this address.
 fn to(address: Mac) -> Filter {
     let word = |from: usize| u32::from_be_bytes(std::array::from_fn(|at| address[from + at]));
     Filter::new(&[(0, word(0)), (2, word(2))])
@@ -126,7 +126,8 @@ fn move_frames(parts: Parts, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Has who polls do it until asked to stop, or until that one says why it cannot.
+/// Has the polling core move the frames until this task is asked to stop, or until the core reports why it
+/// cannot.
 fn await_end(polling: &UnixStream, parts: &Parts, context: &Context) -> Result<()> {
     polling.set_read_timeout(Some(BEGIN_LIMIT))?;
     serve::ask_for_relay(polling, parts)?;

@@ -1,5 +1,4 @@
-//! The generator: a stream's sender with one flow, whose messages stand in a ring that the kernel sends
-//! from.
+//! The generator: a stream's sender with one flow, whose messages are in a ring from which the kernel sends.
 
 use std::io;
 
@@ -22,7 +21,7 @@ use crate::workload::{Context, Outcome, WorkloadKind, address, clock};
 
 const MOST_BURST: u32 = 1024;
 
-/// How long to leave the kernel alone when it takes no more.
+/// The pause after the kernel refused frames.
 const AFTER_REFUSAL_NS: u64 = 50_000;
 
 impl WorkloadKind for FrameSend {
@@ -53,7 +52,7 @@ impl WorkloadKind for FrameSend {
     }
 }
 
-/// Sends by this interface to this address, whatever the plan says of whom.
+/// Sends through this interface to this address, whatever receiver the plan has.
 pub fn from_link(spec: &FrameSend, link: &Link, to: Mac, context: &Context) -> Result<Outcome> {
     let timetable = Timetable {
         to: &spec.to,
@@ -91,7 +90,7 @@ struct Frames {
     burst: u64,
     settled: u64,
     counted: u64,
-    /// What marks the end, and what the interface refused: it counts them as dropped.
+    /// Marks of the end, and frames that the interface refused and counts as dropped.
     others: u64,
 }
 

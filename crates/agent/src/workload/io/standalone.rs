@@ -120,7 +120,7 @@ fn spec(arguments: &Arguments) -> Io {
     }
 }
 
-/// A file that goes when this does.
+/// A file that is removed when this is dropped.
 struct Made<'a>(&'a Path);
 
 impl Drop for Made<'_> {
@@ -129,7 +129,7 @@ impl Drop for Made<'_> {
     }
 }
 
-/// Nothing that was there before is ever written to, but a device that was named twice and that nobody has.
+/// It never writes to what existed before, except to a device that was named twice and is not in use.
 fn open<'a>(on: &'a Path, write_to: Option<&Path>, spec: &Io) -> Result<(File, Option<Made<'a>>)> {
     let name = on.display();
     match fs::metadata(on) {

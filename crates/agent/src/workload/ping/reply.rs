@@ -1,5 +1,5 @@
-//! The end that answers. What comes in is anyone's: only well-formed requests are answered, each
-//! with as many bytes as it had, so that nobody is sent more than they sent.
+//! The end that answers. Anyone may send to it: only well-formed requests are answered, each with as many bytes
+//! as it had, so that nobody gets more than they sent.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -85,7 +85,7 @@ fn answer_datagrams(
             continue;
         }
         message::turn_into_answer(&mut buffer[..length]);
-        // Who cannot be reached any more is not our business.
+        // A sender that cannot be reached any more is no error of this end.
         if sendto(socket, &buffer[..length], SendFlags::NOSIGNAL, &from).is_ok() {
             replies.fetch_add(1, Ordering::Relaxed);
         }
@@ -105,7 +105,7 @@ fn answer_connections(
             if !poll(listener, PollFlags::IN, STOP_NS)? {
                 continue;
             }
-            // Whoever went away before being accepted is not an error of this end.
+            // A client that left before it was accepted is no error of this end.
             let Ok((socket, _)) = listener.accept() else { continue };
             if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
                 open.fetch_sub(1, Ordering::Relaxed);
@@ -113,7 +113,7 @@ fn answer_connections(
             }
             let open = &open;
             scope.spawn(move || {
-                // A connection's end is its own affair: the others go on.
+                // The end of one connection does not end the others.
                 let _ = answer_connection(&socket, largest, replies, context);
                 open.fetch_sub(1, Ordering::Relaxed);
             });

@@ -105,7 +105,7 @@ fn measure(wire: impl Wire, spec: &PingRequest, context: &Context) -> Result<Out
         interval_ns: from_seconds(spec.interval_s),
         duration_ns: from_seconds(spec.duration_s),
     };
-    // The longest time that an answer can take is known: so is the histogram's range.
+    // The longest time of an answer is known, and with it the histogram's range.
     asker.ask(spec.omit, &mut RoundTrips::new(asker.timeout_ns)?)?;
     let mut trips = RoundTrips::new(asker.timeout_ns)?;
     let elapsed_ns = asker.ask(spec.count.unwrap_or(u64::MAX), &mut trips)?;
@@ -145,8 +145,8 @@ impl<W: Wire> Asker<'_, W> {
         let mut now = begin;
         for _ in 0..count {
             if self.interval_ns > 0 {
-                // Requests stand at whole intervals from the start. Those that a late answer made
-                // impossible are left out: sent in a burst they would measure each other.
+                // Requests are due at whole intervals from the start. Those that a late answer made
+                // impossible are left out: in a burst they would measure each other.
                 slot = (now - begin).div_ceil(self.interval_ns).max(slot);
                 let due = (begin + slot * self.interval_ns).min(end);
                 slot += 1;
@@ -226,7 +226,7 @@ impl<W: Wire> Asker<'_, W> {
         }
     }
 
-    /// An error, unless it only says that nothing has happened yet.
+    /// An error, unless it only means that nothing has happened yet.
     fn go_on_after(&self, error: Errno) -> Result<()> {
         let to = self.to;
         match error {

@@ -1,9 +1,8 @@
-//! How one request goes out and one answer comes in, by protocol. Sockets block: the time that a
-//! message takes includes waking up who waits for it, as it does for any program.
+//! How one request goes out and one answer comes in, by protocol. Sockets block: the time of a message
+//! includes the wake-up of its receiver, as for any program.
 //!
-//! Calls end with `AGAIN` after at most [`STOP_NS`], so that whoever waits notices a stop. The
-//! kernel's own timeout does that; a `poll` before every call would be one more call in what is
-//! measured.
+//! Calls end with `AGAIN` after at most [`STOP_NS`], so that a waiting caller notices a stop. The kernel's own
+//! timeout does that; a `poll` before every call would be one more call in the measured time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -29,10 +28,10 @@ pub trait Wire {
     /// Sends it. After `AGAIN`, call again to go on.
     fn send(&mut self) -> Result<(), Errno>;
 
-    /// The number of an answer that came in; none when it was something else.
+    /// The number of an answer that came in; `None` when it was another message.
     fn receive(&mut self) -> Result<Option<u32>, Errno>;
 
-    /// Waits until something came, for so long at most.
+    /// Waits until a message has come, for so long at most.
     fn wait(&self, limit_ns: u64) -> Result<(), Errno>;
 }
 
@@ -122,7 +121,7 @@ impl Wire for Tcp {
             }
         }
         self.received = 0;
-        // In a stream nothing is strange but the other end.
+        // All bytes of a connection are the other end's.
         message::answered(&self.answer, self.session).map(Some).ok_or(Errno::PROTO)
     }
 
@@ -294,7 +293,7 @@ pub fn poll(fd: impl AsFd, flags: PollFlags, limit_ns: u64) -> Result<bool, Errn
     }
 }
 
-/// The smallest and the largest message that a protocol carries, checked.
+/// Checks that a protocol can carry a message of this length.
 pub fn check_length(length: u32, largest: usize) -> Result<usize> {
     let length = length as usize;
     if !(HEADER..=largest).contains(&length) {

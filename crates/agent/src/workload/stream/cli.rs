@@ -96,7 +96,7 @@ impl Alone for Args {
     }
 }
 
-/// One task of one end in a thread of its own.
+/// A task of one end, in a thread of its own.
 struct Running {
     thread: JoinHandle<TaskResult>,
     stop: Arc<AtomicBool>,
@@ -138,7 +138,7 @@ fn start_receiver(node: &str, spec: StreamReceive, emitter: Arc<Emitter>) -> Res
 
 // --- the client ---
 
-/// What the two ends are to do, as the command line has it.
+/// The tasks of both ends, by the command line.
 struct Specs {
     here_sends: Option<StreamSend>,
     here_receives: Option<StreamReceive>,
@@ -214,7 +214,7 @@ impl Args {
     }
 }
 
-/// How long the control connection may take to come about, and either end to answer.
+/// How long connecting may take, and each answer on the control connection.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
@@ -259,7 +259,7 @@ fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
         receiver.stop.store(true, Relaxed);
         receiver.result()
     });
-    // Shows what has come already.
+    // Shows the lines that have come already.
     while let Ok(line) = talk.inbox.try_recv() {
         let _ = line.and_then(|line| talk.take(&line));
     }
@@ -313,7 +313,7 @@ impl Write for LineSender {
     }
 }
 
-/// Hands on what the server says, until it says no more.
+/// Hands the server's lines on, until the connection ends.
 fn relay(mut there: Conversation, lines: Sender<Result<String>>, limit: u64) {
     thread::spawn(move || {
         loop {
@@ -334,14 +334,14 @@ fn relay(mut there: Conversation, lines: Sender<Result<String>>, limit: u64) {
 struct Talk<'a> {
     inbox: Receiver<Result<String>>,
     screen: &'a mut Screen,
-    /// The server's answers: what it could not do, or none.
+    /// The server's answers: an error, or `None`.
     done: VecDeque<Option<String>>,
     /// The server's results.
     results: Vec<TaskResult>,
 }
 
 impl Talk<'_> {
-    /// Shows what comes until `over`.
+    /// Shows the lines that come until `over`.
     fn wait_until(&mut self, limit: Duration, over: impl Fn(&Self) -> bool) -> Result<()> {
         let limit = clock::now_ns() + limit.as_nanos() as u64;
         while !over(self) {

@@ -1,13 +1,12 @@
-//! A stream of messages over TCP or UDP: what arrives, what is lost, what it costs.
+//! A stream of messages over TCP or UDP: how much arrives, how much is lost, and the cost.
 //!
-//! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count
-//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean
-//! is said where they are made.
+//! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count and
+//! numbers them; over TCP each end leaves `omit_s` seconds out. The values are defined where they are made.
 //!
 //! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
 //! - `pace`: when messages are due
-//! - `datagram`, `sequence`, `account`: what arrived, and what did not
-//! - `cli`, `control`, `table`: the stream as a tool alone
+//! - `datagram`, `sequence`, `account`: which messages arrived, and which did not
+//! - `cli`, `control`, `table`: the stream as a stand-alone tool
 
 pub(super) mod account;
 pub(super) mod check;

@@ -1,8 +1,8 @@
 //! Which sequence numbers came: lost, reordered and duplicate ones.
 //!
-//! Reordered as in RFC 4737 (a number below one that came before); duplicate as in RFC 5560; lost
-//! is what is missing below the highest number known. A bitmap of the last [`WINDOW`] numbers shows
-//! a late datagram from a second copy. One that is later than that counts as reordered.
+//! Reordered as in RFC 4737 (a number below one that came before); duplicate as in RFC 5560; lost numbers
+//! are those that are missing below the highest number known. A bitmap of the last [`WINDOW`] numbers
+//! distinguishes a late datagram from a second copy. One that is even later counts as reordered.
 
 /// Numbers remembered: at 2 million a second, half a second; 128 KiB a flow.
 const WINDOW: u64 = 1 << 20;
@@ -37,7 +37,7 @@ impl Sequence {
         true
     }
 
-    /// Notes that the sender's count is known: what is missing below it is lost.
+    /// Notes the sender's count: numbers that are missing below it are lost.
     pub fn ended(&mut self, count: u64) {
         if count > self.next {
             self.forget(self.next, count);

@@ -1,5 +1,5 @@
-//! Sockets as the streams need them: buffers as asked for, calls that return in time to look
-//! whether the stream is over.
+//! Sockets of streams: their buffers have the requested size, and their calls return in time to look whether
+//! the stream is over.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 pub use crate::net::socket::{Buffer, in_vain, mark, size_buffer};
 use crate::net::socket::{option, word};
 
-/// Longest that a blocking call may keep a flow from looking whether it must stop.
+/// The longest time that a blocking call may keep a flow from looking whether it must stop.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
 pub fn new(kind: Type, address: SocketAddr) -> Result<Socket> {

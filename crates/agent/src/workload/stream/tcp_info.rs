@@ -1,5 +1,5 @@
-//! What the kernel reports of a TCP connection (TCP_INFO), by the offsets of `struct tcp_info` in
-//! linux/tcp.h, which only ever grows at its end.
+//! The kernel's report of a TCP connection (TCP_INFO), by the offsets of `struct tcp_info` in linux/tcp.h,
+//! which only ever grows at its end.
 
 use std::io;
 
