@@ -85,8 +85,8 @@ trait KnobKind: Sync {
     /// This node lacks them, and why.
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>>;
 
-    /// Knobs whose targets show its present values, by name. The values in these knobs do not matter, except
-    /// that a CPU has to exist.
+    /// Knobs whose targets show its present values, by name. The values in these knobs do not matter,
+    /// except that a CPU has to exist.
     fn shown(&self, _interface: &str) -> Vec<(String, Knob)> {
         Vec::new()
     }

@@ -1,7 +1,8 @@
 //! The NAPI weight of an interface. A driver chooses it when it adds an instance, and the kernel offers no
 //! way to change it. So this uses the first of these that exists:
 //!
-//! - `hypertare_napi`, the project's own module (`kernel/`): it changes the weight under any driver, at once.
+//! - `hypertare_napi`, the project's own module (`kernel/`): it changes the weight under any driver, at
+//!   once.
 //! - virtio_net's own parameter, which the driver reads when it is loaded. The driver is not reloaded here:
 //!   the interface would vanish with its addresses and with the settings of other knobs. A guest's init
 //!   loads it with the parameter when `virtio_net.napi_weight=N` is among the kernel's arguments; here the

@@ -15,8 +15,8 @@ use crate::xen::scheduler::DRIVER_DOMAIN;
 use crate::xen::store::Store;
 use crate::xen::{Role, journal, role, scheduler, toolstack};
 
-/// Where weights can be changed: a bench's groups with CPU weights, if it has some; and the scope that is in
-/// the names of this run's Xen guests, on a host that is not the experiment's own.
+/// Where weights can be changed: a bench's groups with CPU weights, if it has some; and the scope that is
+/// in the names of this run's Xen guests, on a host that is not the experiment's own.
 #[derive(Clone, Default)]
 pub struct Schedulers {
     pub groups: Option<Groups>,

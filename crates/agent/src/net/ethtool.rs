@@ -1,9 +1,9 @@
-//! What a driver is, can and does: name, queues, offloads; by the ethtool ioctl. The newer netlink
-//! interface (Linux 5.6, offloads 5.8) reports the same and would leave older kernels out; the ioctl
-//! works on all, also in user namespaces.
+//! A driver's name, queues and offloads, by the ethtool ioctl. The newer netlink interface (Linux 5.6,
+//! offloads 5.8) reports the same, but not on older kernels; the ioctl works on all, also in user
+//! namespaces.
 //!
-//! Offloads have ethtool(8)'s short names. Each stands for all kernel features of its kind: `tso`
-//! is on when any of TCP over IPv4, IPv6 or with ECN is.
+//! Offloads have ethtool(8)'s short names. Each stands for all kernel features of its kind: `tso` is on
+//! when TCP's offload is on for IPv4, for IPv6 or with ECN.
 
 use std::collections::BTreeMap;
 use std::io::Error;
@@ -35,7 +35,7 @@ enum Access {
     Flag(u32),
 }
 
-/// UFO left the kernel in 4.14 and has a name of its own, so that a study can still name it.
+/// UFO left the kernel in 4.14, but stays in the list, so that a study can still name it.
 const OFFLOADS: [(&str, Access); 10] = [
     ("rx", Access::Commands { get: 0x14, set: 0x15 }),
     ("tx", Access::Commands { get: 0x16, set: 0x17 }),
@@ -122,18 +122,18 @@ impl Ethtool {
         Some(info)
     }
 
-    /// The driver's name; none for links that have no driver to speak of.
+    /// The driver's name; `None` for links that report no driver.
     pub fn driver(&self) -> Option<String> {
         let info = self.driver_info()?;
         let name = info.driver.split(|&byte| byte == 0).next().unwrap_or_default();
         (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
     }
 
-    /// The driver's own statistics by its own names; those of several queues under one name are
-    /// added. Empty if it has none.
+    /// The driver's own statistics, by its own names. Those of several queues under one name are added up.
+    /// Empty if it has none.
     pub fn statistics(&self) -> BTreeMap<String, u64> {
         let count = self.driver_info().map_or(0, |info| info.statistics as usize);
-        // The kernel writes as many as there are now: leave room for queues that came meanwhile.
+        // The kernel writes as many as there are now: this leaves room for queues that came meanwhile.
         let room = 2 * count + 256;
         let mut names = vec![0u64; 2 + room * NAME_BYTES / 8];
         let mut values = vec![0u64; 1 + room];
@@ -160,7 +160,7 @@ impl Ethtool {
     /// Whether an offload is on.
     ///
     /// # Errors
-    /// There is no such offload, and which there are; or no such interface.
+    /// There is no such offload (the error lists the existing ones), or no such interface.
     pub fn offload(&self, name: &str) -> Result<bool> {
         let (command, mask) = match access(name)? {
             Access::Commands { get, .. } => (*get, u32::MAX),
@@ -169,7 +169,7 @@ impl Ethtool {
         let mut value = Value { command, data: 0 };
         match self.ask(&mut value) {
             Ok(()) => Ok(value.data & mask != 0),
-            // A kernel that no longer knows an offload does not do it.
+            // A kernel that does not know an offload does not have it on.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
             Err(error) => Err(self.failed(error, &format!("reading the offload {name}"))),
         }

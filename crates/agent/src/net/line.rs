@@ -1,11 +1,11 @@
-//! The end of a line: an interface sends frame after frame, at the line's rate and not at the CPU's.
+//! The end of a line: an interface sends frame after frame at the line's rate, not at the CPU's.
 //!
-//! A token bucket does it (tc-tbf(8)), for which a frame is as long as it is on the wire: IEEE 802.3
-//! adds a preamble of 8 bytes, a check of 4 and a gap of 12. What is larger than a frame is cut before
-//! it waits, as a NIC cuts it before it sends.
+//! A token bucket does it (tc-tbf(8)), which counts a frame's length on the wire: IEEE 802.3 adds a
+//! preamble of 8 bytes, a check of 4 and a gap of 12. A packet that is larger than a frame is cut before it
+//! waits, as a NIC cuts it before it sends.
 //!
-//! A NIC sends what is in its ring whether its machine's CPU is there or not; here the CPU has to come
-//! for each frame. So a bucket that was kept waiting may catch up to [`LATENESS_US`], at twice the rate.
+//! A NIC sends from its ring without its machine's CPU; here the CPU has to act for each frame. So a bucket
+//! that was delayed may catch up to [`LATENESS_US`], at twice the rate.
 //!
 //! Source: `struct tc_tbf_qopt` and TCA_TBF_* of linux/pkt_sched.h, net/sched/sch_tbf.c.
 
@@ -22,7 +22,7 @@ const KIND: &str = "tbf";
 /// Bytes of a frame's header, which the kernel counts.
 const HEADER: u32 = 14;
 const LATENESS_US: u64 = 2000;
-/// Frames that wait for the line, as in a NIC's ring or a switch's port.
+/// The most frames that wait for the line, as in a NIC's ring or a switch's port.
 const WAITING: u32 = 256;
 
 const PARMS: u16 = 1;

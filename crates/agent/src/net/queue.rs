@@ -16,7 +16,7 @@ use crate::values::spelt;
 /// # Errors
 /// The kernel lacks the discipline, refuses the length, or has something else afterwards.
 pub fn set(links: &Links, interface: &str, queue: &Queue) -> Result<()> {
-    // First: a discipline takes the length that it finds when it is attached.
+    // First, because a discipline takes over the length when it is attached.
     if let Some(packets) = queue.length {
         links.set_queue_length(interface, packets)?;
     }

@@ -1,4 +1,4 @@
-//! Buffers and options of sockets of any kind.
+//! Buffers and options of any kind of socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,10 +34,10 @@ pub fn size_buffer(socket: &Socket, buffer: Buffer, bytes: Option<u32>) -> Resul
 /// The most that a mark in a packet's header can be (DSCP, RFC 2474).
 const MOST_DSCP: u8 = 63;
 
-/// Has every packet that a socket sends carry a mark; none keeps the kernel's.
+/// Has every packet that a socket sends carry a mark; `None` keeps the kernel's.
 ///
 /// # Errors
-/// It is no mark, or the kernel refuses it.
+/// The mark is too large, or the kernel refuses it.
 pub fn mark(socket: &Socket, to: SocketAddr, dscp: Option<u8>) -> Result<()> {
     let Some(dscp) = dscp else { return Ok(()) };
     ensure!(dscp <= MOST_DSCP, "dscp is {dscp}: it must be from 0 to {MOST_DSCP}");
@@ -75,7 +75,7 @@ pub fn in_vain(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-/// A header that leads to one vector; whoever uses it keeps the vector alive.
+/// A header that points to one vector, which its user has to keep alive.
 pub fn header_of(vector: &mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: all zeroes is a valid header, of nothing.
     let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -100,7 +100,7 @@ pub fn option(socket: impl AsFd, level: i32, name: i32, most: usize) -> io::Resu
     }
 }
 
-/// The number of 32 bits that stands there, in this machine's byte order.
+/// The number of 32 bits at this place, in this machine's byte order.
 #[inline]
 pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at.checked_add(4)?)?;

@@ -1,4 +1,4 @@
-//! Taps: links whose other end is a file, for a VMM.
+//! TAPs: links whose other end is a file, for a VMM.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -24,7 +24,7 @@ pub fn create(name: &str, count: u32) -> Result<Vec<OwnedFd>> {
     (0..count).map(|_| attach(name, several)).collect()
 }
 
-/// A queue of the tap of this name, which is made with the first.
+/// A queue of the tap of this name; the first queue makes the tap.
 fn attach(name: &str, more: libc::c_int) -> Result<OwnedFd> {
     check_name(name)?;
     let file = open()?;

@@ -1,8 +1,8 @@
 //! Executes CPUID again and again, to measure the cost of one exit to a hypervisor.
 //!
-//! Every x86 guest with hardware virtualisation exits to its hypervisor for CPUID (Intel SDM 3C, 26.1.2; AMD
-//! APM 2, 15.9, where it is intercepted, as KVM does), and KVM answers it without its VMM. Natively it takes
-//! some ten to a few hundred cycles of microcode. `vmexit` of kvm-unit-tests measures the same.
+//! Every x86 guest with hardware virtualisation exits to its hypervisor for CPUID (Intel SDM 3C, 26.1.2;
+//! AMD APM 2, 15.9, where it is intercepted, as KVM does), and KVM answers it without its VMM. Natively it
+//! takes some ten to a few hundred cycles of microcode. `vmexit` of kvm-unit-tests measures the same.
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Cpuid;

@@ -49,7 +49,8 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Without any time, only the empty histogram is set.
+    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Without any time, only the empty histogram is
+    /// set.
     pub fn report(&self, outcome: &mut Outcome, name: &str) {
         let buckets = self.histogram.iter_recorded().map(|bucket| {
             let value = self.histogram.highest_equivalent(bucket.value_iterated_to());

@@ -1,8 +1,8 @@
-//! Workloads: the work of one task. It executes in a process of its own, so that its usage is exactly its own
-//! and it can be killed.
+//! Workloads: the work of one task. It executes in a process of its own, so that its usage is exactly its
+//! own and it can be killed.
 //!
-//! A workload is a module that implements [`WorkloadKind`] for its type in plans and [`Alone`] for its command
-//! line, and a line of the table below. Nothing else names it.
+//! A workload is a module that implements [`WorkloadKind`] for its type in plans and [`Alone`] for its
+//! command line, and a line of the table below. Nothing else names it.
 
 pub mod address;
 pub mod burn;

@@ -1,5 +1,5 @@
-//! Orders to a working task's process: the line `go`, to begin the work that it has prepared; the line `stop`,
-//! or the end of the input. Other lines are ignored; none is kept, however long.
+//! Orders to a working task's process: the line `go`, to begin the work that it has prepared; the line
+//! `stop`, or the end of the input. Other lines are ignored; none is kept, however long.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

@@ -1,5 +1,5 @@
-//! A command's output. It is read as fast as it comes, so that the command never waits, and only the last part
-//! of each stream is kept, so that it never fills the memory.
+//! A command's output. It is read as fast as it comes, so that the command never waits, and only the last
+//! part of each stream is kept, so that it never fills the memory.
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,8 +44,8 @@ impl Stream {
         Stream { pipe: None, tail: Tail::default() }
     }
 
-    /// Reads the output that is there now, but no more than a pipe can hold: a command that writes without an
-    /// end must not keep the reader here.
+    /// Reads the output that is there now, but no more than a pipe can hold: a command that writes without
+    /// an end must not keep the reader here.
     pub fn take_in(&mut self) {
         let mut chunk = [0; CHUNK];
         for _ in 0..PIPE_BYTES / CHUNK {

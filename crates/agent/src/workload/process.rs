@@ -178,8 +178,8 @@ impl Ready {
     }
 }
 
-/// Starts the process of one task, and hands the assignment over. It may be confined; a `command` then needs
-/// /proc in its view, by which it cleans up after itself.
+/// Starts the process of one task, and hands the assignment over. It may be confined; a `command` then
+/// needs /proc in its view, by which it cleans up after itself.
 ///
 /// Standard error is this process's own, and part of no result.
 pub fn spawn(assignment: &Assignment, confinement: Option<Confinement>) -> Result<Child> {

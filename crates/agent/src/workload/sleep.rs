@@ -1,8 +1,8 @@
 //! How late a sleeping thread wakes: the time that scheduler, timer and hypervisor add to a sleep.
 //!
-//! It measures what cyclictest(8) (rt-tests) does: a thread sleeps to an absolute time, looks at the clock, and
-//! so on at a fixed interval. A wake-up may be so late that the times of the next ones are over. Those are left
-//! out and counted as missed: woken at once, they would look punctual beside it.
+//! It measures what cyclictest(8) (rt-tests) does: a thread sleeps to an absolute time, looks at the clock,
+//! and so on at a fixed interval. A wake-up may be so late that the times of the next ones are over. Those
+//! are left out and counted as missed: woken at once, they would look punctual beside it.
 
 use std::io;
 

@@ -1,10 +1,10 @@
 //! Counts the calls of a command that wait for a disk: fsync and similar ones, and openings of files with
-//! O_DIRECT or O_SYNC. The command's files are in memory, where such a call takes no time, and the reader of
-//! its results should know.
+//! O_DIRECT or O_SYNC. The command's files are in memory, where such a call takes no time, and the reader
+//! of its results should know.
 //!
-//! The kernel notifies this process of each such call (seccomp_unotify(2)), which lets it continue. That costs
-//! the call microseconds, so it is for runs that are not counted. Calls by io_uring(7), of programs of 32
-//! bits, and openat2(2), whose flags are in memory, are not seen.
+//! The kernel notifies this process of each such call (seccomp_unotify(2)), which lets it continue. That
+//! costs the call microseconds, so it is for runs that are not counted. Calls by io_uring(7), of programs
+//! of 32 bits, and openat2(2), whose flags are in memory, are not seen.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,8 @@ const fn argument(number: u32) -> u32 {
 }
 
 /// Filters the calls of this thread and of all that it starts; returns the descriptor for the kernel's
-/// notices. The caller must be able to administer its user namespace. `None` where the kernel cannot notify,
-/// or another filter of the thread does so already: then no call is seen, which is no error.
+/// notices. The caller must be able to administer its user namespace. `None` where the kernel cannot
+/// notify, or another filter of the thread does so already: then no call is seen, which is no error.
 pub fn filter() -> Option<OwnedFd> {
     let mut program = program();
     let given = sock_fprog { len: program.len().try_into().ok()?, filter: program.as_mut_ptr() };

@@ -1,5 +1,5 @@
-//! The system calls that common runtimes of containers allow. A command in a container has the same filter as
-//! a user's: it pays the same cost, and is refused the same calls.
+//! The system calls that common runtimes of containers allow. A command in a container has the same filter
+//! as a user's: it pays the same cost, and is refused the same calls.
 //!
 //! Source: the default profile of Docker and Podman (moby, `profiles/seccomp/default.json`, at commit
 //! 00f3d18, 2025), for x86-64 and for the capabilities that a container's root has by default. There a
@@ -86,8 +86,8 @@ pub fn can_be_filtered() -> bool {
     unsafe { prctl(PR_GET_SECCOMP) == 0 }
 }
 
-/// Filters the calls of this thread, which must be able to administer its user namespace, and of all that it
-/// starts.
+/// Filters the calls of this thread, which must be able to administer its user namespace, and of all that
+/// it starts.
 pub fn filter() -> Result<()> {
     let refused = SeccompAction::Errno(EPERM as u32);
     install(rules()?, refused, SeccompAction::Allow)?;
@@ -110,7 +110,8 @@ fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>> {
     Ok(rules)
 }
 
-/// The crate's own function would also forbid new privileges, but users' containers may run set-uid programs.
+/// The crate's own function would also forbid new privileges, but users' containers may run set-uid
+/// programs.
 fn install(
     rules: BTreeMap<c_long, Vec<SeccompRule>>,
     otherwise: SeccompAction,

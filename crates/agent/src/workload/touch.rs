@@ -59,8 +59,9 @@ impl WorkloadKind for Touch {
     }
 }
 
-/// The measurements, with their working set. It does not ask the kernel for the pages' sizes, as `run` does: the
-/// answer is as long as the process's map of memory, so that reading it is different work in each run.
+/// The measurements, with their working set. It does not ask the kernel for the pages' sizes, as `run`
+/// does: the answer is as long as the process's map of memory, so that reading it is different work in each
+/// run.
 fn work(spec: &Touch, context: &Context) -> Result<(Mapping, Outcome)> {
     let end = End::of(spec)?;
     let setup = (now_ns(), Usage::now());
@@ -138,8 +139,8 @@ fn read(mapping: &Mapping, end: &End, begin: u64, context: &Context) -> Result<u
     }
 }
 
-/// Eight reads a turn: the instructions around a read take virtual time as well, so that the compiler must not
-/// choose their number.
+/// Eight reads a turn: the instructions around a read take virtual time as well, so that the compiler must
+/// not choose their number.
 #[inline(never)]
 fn chase(mut line: *const CacheLine, steps: u64) -> *const CacheLine {
     for _ in 0..steps / 8 {

@@ -1,5 +1,6 @@
-//! Which MAC address an IP address has: as the kernel knows it of its neighbours, asked by it (ARP,
-//! neighbour discovery) where it does not. Frames to everyone would be copied at each port of a bridge.
+//! The MAC address of an IP address, from the kernel's table of neighbours. Where it is missing, the kernel
+//! is made to ask for it (ARP, neighbour discovery). Broadcast frames would be copied at each port of a
+//! bridge.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -73,7 +74,7 @@ fn mac(neighbour: &NeighbourMessage, of: IpAddr) -> Option<Mac> {
         .filter(|_| has_answered && is_it)
 }
 
-/// Has the kernel ask, without a packet of ours on the way that somebody would count.
+/// Has the kernel ask, without a packet of ours that would be counted on its way.
 fn ask(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.family = family(to);

@@ -1,4 +1,4 @@
-//! Frames that come in: by calls that ask for many of them, or in a ring.
+//! Sources of frames on packet sockets: by calls that ask for many frames, or by a ring.
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ pub struct Calls {
     drops: Drops,
     calls: u64,
     buffer: u64,
-    /// What each entry of a call leads to.
+    /// The entries of a call.
     headers: Vec<libc::mmsghdr>,
     _vectors: Vec<libc::iovec>,
     bytes: Vec<u8>,
@@ -96,18 +96,18 @@ const RETIRE_MS: u32 = 1;
 
 /// Largest block of a ring; smaller where the ring would have fewer than [`BLOCKS`].
 const LARGEST_BLOCK: u32 = 256 << 10;
-/// Each is handed over after [`RETIRE_MS`] however few frames it holds, so their number is how long a
-/// program may be kept from running without a loss: a quarter of a second.
+/// Each is handed over after [`RETIRE_MS`], however few frames it holds. So with this many a program may be
+/// kept from running for a quarter of a second without a loss.
 const BLOCKS: u32 = 256;
-/// Of the longest frames a block holds this many: what is left of it at its end is lost.
+/// A block holds this many of the longest frames, because the rest of it at its end is wasted.
 const LONG_FRAMES: u32 = 4;
-/// For their sake a ring may have fewer blocks, not fewer than this.
+/// For that a ring may have fewer blocks, but not fewer than this.
 const FEW_BLOCKS: u32 = 16;
 
-/// Room for what stands before a frame in a block, with the block's own header.
+/// Room for the headers before a frame in a block, with the block's own header.
 const BEFORE_A_FRAME: u32 = 256;
 
-/// A ring that a packet socket shares with the kernel, of parts that are handed over one by one.
+/// A ring that a packet socket shares with the kernel. Its parts are handed over one by one.
 pub struct Ring<P> {
     /// Unmapped before the socket is closed.
     memory: Shared,
@@ -127,7 +127,7 @@ pub trait Part: Send {
     /// Where a part has its status.
     const STATUS_AT: usize;
 
-    /// Hands on its frames, as far as what it says of itself can be; returns how many it has.
+    /// Hands on its frames, as far as its headers are possible; returns how many it has.
     fn frames(part: &[u8], take: &mut dyn FnMut(&[u8])) -> u64;
 }
 

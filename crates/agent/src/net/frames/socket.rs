@@ -14,7 +14,7 @@ use super::{ETHER_TYPE, Filter};
 use crate::net::socket::{option, set_option, word};
 use crate::net::{Link, Links};
 
-/// Longest wait for a frame, so that who asks can look whether it is to stop.
+/// Longest wait for a frame, after which the caller can look whether it is to stop.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The interface of this name, if frames can pass it.
@@ -24,7 +24,7 @@ pub fn interface(name: &str) -> Result<Link> {
     Ok(link)
 }
 
-/// A socket that gets nothing yet: what is set before [`listen`] is true of each frame that comes.
+/// A socket that gets no frames yet, so that options that are set before [`listen`] apply to each frame.
 pub fn open() -> Result<Socket> {
     let nothing = Protocol::from(0);
     match Socket::new(Domain::PACKET, Type::RAW, Some(nothing)) {
@@ -76,7 +76,7 @@ pub fn set<T: Copy>(socket: &Socket, option: i32, value: &T) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, option, value)
 }
 
-/// What a socket dropped since it was opened: the kernel begins anew with each look.
+/// The drops of a socket since it was opened; the kernel resets its own count at each look.
 #[derive(Default)]
 pub struct Drops(u64);
 
@@ -89,7 +89,7 @@ impl Drops {
     }
 }
 
-/// Waits until there is something to take, for [`PATIENCE`] at most.
+/// Waits for a frame, for [`PATIENCE`] at most.
 pub fn wait(socket: &Socket) -> io::Result<()> {
     let limit = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
@@ -105,7 +105,7 @@ pub fn wait(socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// What became of an interface, in words.
+/// The error with its reason in words.
 pub fn explained(error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::ENETDOWN) => "the interface went down",

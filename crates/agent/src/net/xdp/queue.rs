@@ -1,6 +1,6 @@
 //! The socket of one of an interface's queues, with memory of its own for frames.
 //!
-//! A buffer is in the ring of free ones, with the kernel, in the ring of received ones, or looked at here.
+//! A buffer is in the ring of free ones, with the kernel, in the ring of received ones, or being read here.
 
 use std::io::Error;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,11 +24,11 @@ use crate::net::frames::memory::Shared;
 /// The kernel's own room before each frame in a buffer (XDP_PACKET_HEADROOM).
 const HEADROOM: u32 = 256;
 const HEADER: u32 = 14 + 4;
-/// Frames after which their buffers are given back: the kernel is not to wait for the last of many.
+/// Frames after which their buffers are given back, so that the kernel does not wait for the last of many.
 const TURN: u32 = 64;
-/// Fewer buffers are hardly any: some frames come while others are looked at.
+/// Fewer buffers are too few: some frames arrive while others are read.
 const LEAST: u64 = 16;
-/// For sending, which nobody does here; the kernel wants it made.
+/// The ring for sending, which is unused, but which the kernel requires.
 const UNUSED_RING: u32 = 2;
 
 /// Buffers of a queue.
@@ -70,7 +70,7 @@ impl Buffers {
         self.size as usize * self.count as usize
     }
 
-    /// The buffer in which a frame stands that the kernel reports.
+    /// The buffer with a frame that the kernel reports.
     fn holding(self, address: u64, bytes: u32) -> Result<u64> {
         let buffer = address & !u64::from(self.size - 1);
         let end = u64::from(self.size).checked_sub(address - buffer);
@@ -143,7 +143,7 @@ impl Queue {
         for behind in 0..count {
             let (address, bytes) = self.received.at(behind);
             let buffer = self.buffers.holding(address, bytes)?;
-            // The kernel has given it away, and does not write there until it has it back.
+            // The kernel does not write to a buffer until it has it back.
             each(self.memory.bytes(usize::try_from(address)?, bytes as usize));
             self.fill.put(behind, buffer)?;
         }
@@ -151,7 +151,7 @@ impl Queue {
             self.received.release(count);
             self.fill.publish(count);
             if self.fill.needs_wakeup() {
-                // Has a driver look for buffers again that found none and sleeps.
+                // Wakes a driver that found no buffer and sleeps, so that it looks again.
                 let mut own = [PollFd::new(&self.socket, PollFlags::IN)];
                 poll(&mut own, Some(&Timespec::default())).context("waking the driver")?;
             }
@@ -159,8 +159,8 @@ impl Queue {
         Ok(count)
     }
 
-    /// Frames that the kernel chose for this socket and had no room for: no free buffer, or no place among the
-    /// received ones. (Of a driver that puts frames there itself the first are missed by the card.)
+    /// Frames for this socket that found no free buffer, or no place in the ring of received ones. (Where a
+    /// driver puts frames into buffers itself, the card counts the former as missed.)
     pub fn drops(&self) -> rustix::io::Result<u64> {
         let counts = xdp_statistics(&self.socket)?;
         Ok(counts.rx_dropped + counts.rx_ring_full.unwrap_or_default())

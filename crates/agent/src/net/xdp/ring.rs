@@ -1,7 +1,7 @@
 //! The rings of an AF_XDP socket: one side puts entries in and moves the producer's index, the other takes them
 //! out and moves the consumer's. Indices only grow; an entry's place is the index modulo the ring's size.
 //!
-//! The kernel is the other side. What it reports is checked all the same: a wrong index here would be a wrong
+//! The kernel is the other side. Its indices are checked all the same: a wrong index would be a wrong
 //! address in this process.
 //!
 //! Source: Linux, Documentation/networking/af_xdp.rst, and net/xdp/xsk_queue.h for the order of accesses.
@@ -15,7 +15,7 @@ use crate::net::frames::memory::Shared;
 const ADDRESS: usize = 8;
 const DESCRIPTOR: usize = 16;
 
-/// What both kinds are made of.
+/// The common part of both kinds.
 struct Ring {
     memory: Shared,
     /// Where its parts stand in the memory.
@@ -27,7 +27,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// `map` gives so many bytes of the socket's.
+    /// `map` maps so many bytes of the socket's ring.
     fn new(
         offsets: &XdpRingOffset,
         size: u32,
@@ -62,7 +62,7 @@ impl Ring {
     }
 }
 
-/// What the kernel received: it produces, this side consumes.
+/// Received frames: the kernel produces, this side consumes.
 pub struct Received {
     ring: Ring,
     next: u32,
@@ -85,8 +85,8 @@ impl Received {
         self.ring.between(produced, self.next)
     }
 
-    /// The address in the frames' memory, and the length, of the frame that is so many behind the next one. The
-    /// caller knows that it is there, and checks both.
+    /// Address in the frames' memory and length of the frame that is so many behind the next one. The
+    /// caller knows that the frame exists, and checks both.
     pub fn at(&self, behind: u32) -> (u64, u32) {
         let at = self.ring.at(self.next.wrapping_add(behind));
         let entry = self.ring.memory.bytes(at, DESCRIPTOR);
@@ -105,7 +105,7 @@ fn number(bytes: &[u8], from: usize, count: usize) -> u64 {
     bytes.rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
-/// Where the kernel may put frames: this side produces, the kernel consumes.
+/// Buffers for the kernel's frames: this side produces, the kernel consumes.
 pub struct Fill {
     ring: Ring,
     next: u32,
@@ -122,7 +122,7 @@ impl Fill {
         Ok(Fill { ring, next })
     }
 
-    /// Puts addresses in for [`Fill::publish`] to show: the first, or so many behind it.
+    /// Puts in an address that [`Fill::publish`] will show: the first, or so many behind it.
     pub fn put(&mut self, behind: u32, address: u64) -> Result<()> {
         let consumed = self.ring.memory.load(self.ring.offsets.consumer as usize);
         let taken = self.ring.between(self.next, consumed)?;
@@ -137,7 +137,7 @@ impl Fill {
         self.ring.memory.store(self.ring.offsets.producer as usize, self.next);
     }
 
-    /// Whether the driver found it empty once, and looks again only when asked to.
+    /// Whether the driver has found it empty, and looks again only when asked to.
     pub fn needs_wakeup(&self) -> bool {
         let flags = self.ring.offsets.flags.map_or(0, |at| self.ring.memory.load(at as usize));
         XdpRingFlags::from_bits_retain(flags).contains(XdpRingFlags::XDP_RING_NEED_WAKEUP)

@@ -1,5 +1,5 @@
-//! The machine's work for a guest that captures past its card: a capture program that writes its frames into the
-//! memory that both share.
+//! The machine's work for a guest that captures past its card: a capture program that writes its frames
+//! into the memory that both share.
 
 use anyhow::{Context as _, Result, anyhow};
 use datapath::frame_ring::Writer;

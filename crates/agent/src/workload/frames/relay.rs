@@ -1,6 +1,6 @@
-//! The machine's work for a guest whose frames bypass its card in both directions: it moves them between the
-//! guest's bridge and the memory that both share. It does so itself, and sleeps while no frame comes. Where a core
-//! polls for the guest, that core does the work and this task only waits.
+//! The machine's work for a guest whose frames bypass its card in both directions: it moves them between
+//! the guest's bridge and the memory that both share. It does so itself, and sleeps while no frame comes.
+//! Where a core polls for the guest, that core does the work and this task only waits.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -28,8 +28,8 @@ use crate::workload::{Context, Outcome, WorkloadKind};
 const TURN: u16 = 64;
 /// Turns between two looks whether to end.
 const LOOKS: u32 = 64;
-/// The guest cannot notify of a frame. So the memory is polled without a break for this long, and then after naps; a
-/// frame from the bridge ends a nap.
+/// The guest cannot notify of a frame. So the memory is polled without a break for this long, and then
+/// after naps; a frame from the bridge ends a nap.
 const SPIN: Duration = Duration::from_micros(50);
 const NAP_NS: i64 = 50_000;
 

@@ -1,4 +1,5 @@
-//! The generator: a stream's sender with one flow, whose messages are in a ring from which the kernel sends.
+//! The generator: a stream's sender with one flow, whose messages are in a ring from which the kernel
+//! sends.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! One job: it chooses the next block, knows the block's contents, and records how long each operation took. The
-//! calls that read and write blocks are made elsewhere.
+//! One job: it chooses the next block, knows the block's contents, and records how long each operation
+//! took. The calls that read and write blocks are made elsewhere.
 
 use anyhow::{Result, bail};
 use blocks::{Label, SplitMix};

@@ -1,8 +1,9 @@
 //! Reads and writes blocks of a disk, and checks each one that it reads.
 //!
-//! It measures what fio(1) does: operations a second, latencies, CPU time. Before the time that counts, a task of
-//! its own writes every block once, so that no read finds a hole, for which no medium is asked. Then each job
-//! works on blocks of its own ([`job`]). A block's contents tell which writing of which block it is ([`blocks`]).
+//! It measures what fio(1) does: operations a second, latencies, CPU time. Before the time that counts, a
+//! task of its own writes every block once, so that no read finds a hole, for which no medium is asked.
+//! Then each job works on blocks of its own ([`job`]). A block's contents tell which writing of which block
+//! it is ([`blocks`]).
 
 mod buffers;
 mod calls;
@@ -107,7 +108,8 @@ fn own_disk(direct: bool) -> Result<File> {
 
 /// Opens a disk to read and write.
 ///
-/// A file in memory is its own page cache, which no call can bypass: there a refusal of O_DIRECT is no error.
+/// A file in memory is its own page cache, which no call can bypass: there a refusal of O_DIRECT is no
+/// error.
 fn open(path: &Path, direct: bool) -> Result<File> {
     let open = |flags: OFlags| {
         OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)
@@ -209,7 +211,8 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The number and the blocks of each job. Where blocks cannot be shared evenly, the first jobs have one more.
+/// The number and the blocks of each job. Where blocks cannot be shared evenly, the first jobs have one
+/// more.
 fn parts(spec: &Io) -> impl Iterator<Item = (u32, BlockRange)> {
     let block = u64::from(spec.block);
     let (begin, blocks) = (spec.start / block, spec.span / block);

@@ -127,8 +127,8 @@ impl Ring {
 
     /// Puts an operation into the ring, from which the next call of the kernel takes it.
     ///
-    /// Each of several operations gets a call of its own, so that the disk begins at once with the first. The
-    /// last one's call also waits, which saves one of two calls where there is one operation at a time.
+    /// Each of several operations gets a call of its own, so that the disk begins at once with the first.
+    /// The last one's call also waits, which saves one of two calls where there is one operation at a time.
     fn begin(&mut self, operation: Operation) -> Result<()> {
         // There are as many free ones as may be under way, or more.
         let buffer = self.free.pop().context("no free buffer")?;

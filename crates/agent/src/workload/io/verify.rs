@@ -1,8 +1,8 @@
 //! Checks whether data that were made durable before a power cut exist after it.
 //!
-//! The order in which a job writes follows from its seed. So the check needs only the number of writes for which
-//! fdatasync had returned: it repeats the job's choices and then knows the least writing that each block must
-//! hold.
+//! The order in which a job writes follows from its seed. So the check needs only the number of writes for
+//! which fdatasync had returned: it repeats the job's choices and then knows the least writing that each
+//! block must hold.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -49,8 +49,8 @@ impl WorkloadKind for IoVerify {
     }
 }
 
-/// How often fdatasync may have returned without a report of it. A block of a later write is not taken for one
-/// that was being written.
+/// How often fdatasync may have returned without a report of it. A block of a later write is not taken for
+/// one that was being written.
 const MOST_UNHEARD: u64 = 64;
 
 #[derive(Debug, Default, PartialEq)]
@@ -98,8 +98,8 @@ fn repeat(job: &mut Job, count: u64, io: &Io) -> Result<()> {
 }
 
 impl Found {
-    /// Counts a block, which must hold this writing of it or a later one. Writings up to `most` may have been
-    /// under way.
+    /// Counts a block, which must hold this writing of it or a later one. Writings up to `most` may have
+    /// been under way.
     fn add(&mut self, block: &[u8], least: Label, most: u32) {
         self.blocks += 1;
         let may_be =

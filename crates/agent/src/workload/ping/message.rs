@@ -1,7 +1,7 @@
 //! The contents of a request and of its answer: a header of 16 bytes, then zeros.
 //!
-//! An answer is the request with another magic word. So two repliers that were made to talk to each other (by
-//! a forged source address) fall silent at once, and an echo of the request is no answer.
+//! An answer is the request with another magic word. So two repliers that were made to talk to each other
+//! (by a forged source address) fall silent at once, and an echo of the request is no answer.
 
 use crate::net::frames::Filter;
 

@@ -1,5 +1,5 @@
-//! The end that answers. Anyone may send to it: only well-formed requests are answered, each with as many bytes
-//! as it had, so that nobody gets more than they sent.
+//! The end that answers. Anyone may send to it: only well-formed requests are answered, each with as many
+//! bytes as it had, so that nobody gets more than they sent.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -47,8 +47,8 @@ impl RoundTrips {
         self.last_ns = None;
     }
 
-    /// Values by the names of [`super::request`], and the histogram `rtt`. A value for which there are too few
-    /// answers is absent.
+    /// Values by the names of [`super::request`], and the histogram `rtt`. A value for which there are too
+    /// few answers is absent.
     pub fn outcome(&self, elapsed_s: f64) -> Outcome {
         let mut outcome = Outcome::default();
         outcome

@@ -1,8 +1,8 @@
 //! How one request goes out and one answer comes in, by protocol. Sockets block: the time of a message
 //! includes the wake-up of its receiver, as for any program.
 //!
-//! Calls end with `AGAIN` after at most [`STOP_NS`], so that a waiting caller notices a stop. The kernel's own
-//! timeout does that; a `poll` before every call would be one more call in the measured time.
+//! Calls end with `AGAIN` after at most [`STOP_NS`], so that a waiting caller notices a stop. The kernel's
+//! own timeout does that; a `poll` before every call would be one more call in the measured time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;

@@ -124,8 +124,8 @@ impl Account {
         false
     }
 
-    /// Whether nothing more will come. A missing message may still be under way: it may wait in the queue of a
-    /// CPU that its sender has left, where the mark of the end overtakes it.
+    /// Whether nothing more will come. A missing message may still be under way: it may wait in the queue
+    /// of a CPU that its sender has left, where the mark of the end overtakes it.
     pub fn is_complete(&self) -> bool {
         self.end_marks == END_MARKS && self.sequence.lost() == 0
     }

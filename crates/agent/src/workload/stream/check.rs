@@ -1,5 +1,5 @@
-//! Bounds of a stream's specification. Specifications also come over networks (`control.rs`), so every number
-//! that sizes memory, threads or time is bounded here.
+//! Bounds of a stream's specification. Specifications also come over networks (`control.rs`), so every
+//! number that sizes memory, threads or time is bounded here.
 
 use anyhow::{Result, bail};
 use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};

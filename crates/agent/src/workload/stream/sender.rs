@@ -1,7 +1,7 @@
 //! The sending end: one thread a flow, and the caller's thread, which keeps the time.
 //!
-//! Flows that send as fast as they can never read the clock: they read the [`Stage`], a word that the caller's
-//! thread changes on time. Paced flows have to read the clock.
+//! Flows that send as fast as they can never read the clock: they read the [`Stage`], a word that the
+//! caller's thread changes on time. Paced flows have to read the clock.
 
 use std::io;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ pub trait SendFlow: Send {
     /// Hands at most `due` messages to the kernel.
     fn send(&mut self, due: u64, kind: Kind) -> io::Result<Sent>;
 
-    /// Announces to the receiver that the stream is over, after `counted` messages that count, and waits for
-    /// a limited time until the receiver has all of it. Returns a warning.
+    /// Announces to the receiver that the stream is over, after `counted` messages that count, and waits
+    /// for a limited time until the receiver has all of it. Returns a warning.
     fn finish(&mut self, counted: u64, context: &Context) -> Option<String>;
 
     /// The socket, where TCP_INFO reports about it.

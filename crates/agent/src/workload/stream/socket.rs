@@ -1,5 +1,5 @@
-//! Sockets of streams: their buffers have the requested size, and their calls return in time to look whether
-//! the stream is over.
+//! Sockets of streams: their buffers have the requested size, and their calls return in time to look
+//! whether the stream is over.
 
 use std::io;
 use std::net::SocketAddr;

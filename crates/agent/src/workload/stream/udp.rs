@@ -31,9 +31,9 @@ const TRAIN: u32 = 64;
 /// Largest send buffer of one flow.
 const MAX_BYTES: u32 = 1 << 20;
 
-/// sendmmsg does not report an error after it has sent some entries: it takes fewer entries than it was given.
-/// Then two calls of one entry follow: the first provokes the error (for example the answer of a host where
-/// nobody receives), and the second reports it.
+/// sendmmsg does not report an error after it has sent some entries: it takes fewer entries than it was
+/// given. Then two calls of one entry follow: the first provokes the error (for example the answer of a
+/// host where nobody receives), and the second reports it.
 const CAREFUL_CALLS: u32 = 2;
 
 /// The pause after the kernel refused a message for want of room (ENOBUFS).

@@ -1,10 +1,10 @@
 //! A random order of lines as one cycle through all of them, computed and not stored.
 //!
-//! It is an invertible scrambling `s` of the numbers below a power of two, made of invertible steps (xor with
-//! the number's own upper half, multiplication by an odd number: the finaliser of MurmurHash3 on fewer bits).
-//! Line `s(k)` is the `k`-th of the walk, so after a line `x` comes
-//! `s(1 + s⁻¹(x))`. Lines beyond the last one are skipped (cycle walking: Black & Rogaway,
-//! "Ciphers with arbitrary finite domains", CT-RSA 2002).
+//! It is an invertible scrambling `s` of the numbers below a power of two, made of invertible steps (xor
+//! with the number's own upper half, multiplication by an odd number: the finaliser of MurmurHash3 on fewer
+//! bits). Line `s(k)` is the `k`-th of the walk, so after a line `x` comes `s(1 + s⁻¹(x))`. Lines beyond
+//! the last one are skipped (cycle walking: Black & Rogaway, "Ciphers with arbitrary finite domains",
+//! CT-RSA 2002).
 
 const ROUNDS: u64 = 4;
 /// Odd, from the golden ratio; its inverse modulo 2^64.
