@@ -90,7 +90,7 @@ fn of_interface(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
     let targets = values.into_iter().map(|(name, value)| {
         let file = sysctl(directory.path().join(name), name);
         let file = File { _directory: Some(directory.clone()), ..file };
-        present(file, value, "the kernel is older than 5.8")
+        present(file, &value, "the kernel is older than 5.8")
     });
     targets.collect()
 }

@@ -62,12 +62,12 @@ pub fn sysctl(path: PathBuf, name: &str) -> File {
 }
 
 /// A number below net.core.
-pub fn core_sysctl(around: &Around, name: &str, value: impl ToString) -> Result<Wanted> {
+pub fn core_sysctl(around: &Around, name: &str, value: &impl ToString) -> Result<Wanted> {
     writable(sysctl(around.sysctls.join("core").join(name), name), value.to_string())
 }
 
 /// `missing` says why a kernel may lack the file.
-pub fn present(target: File, value: impl ToString, missing: &str) -> Result<Wanted> {
+pub fn present(target: File, value: &impl ToString, missing: &str) -> Result<Wanted> {
     ensure!(target.path.exists(), "{} is not there: {missing}", target.path.display());
     Ok(Wanted { target: Box::new(target), value: value.to_string() })
 }

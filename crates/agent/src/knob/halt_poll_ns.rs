@@ -35,7 +35,7 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("halt_poll_ns"), "200000\n").unwrap();
         let knob = Knob::HaltPollNs { nanoseconds: 0 };
-        let change = below(root.path(), knob).unwrap().apply().unwrap();
+        let change = below(root.path(), &knob).unwrap().apply().unwrap();
         assert_eq!((change.before.as_str(), change.after.as_str()), ("200000", "0"));
         assert_eq!(change.put_back().unwrap(), "200000");
     }
@@ -44,7 +44,7 @@ mod tests {
     fn without_kvm_it_says_so() {
         let root = tempfile::tempdir().unwrap();
         let error =
-            below(root.path(), Knob::HaltPollNs { nanoseconds: 0 }).err().unwrap().to_string();
+            below(root.path(), &Knob::HaltPollNs { nanoseconds: 0 }).err().unwrap().to_string();
         assert!(error.contains("halt_poll_ns is not there: the module kvm"), "{error}");
     }
 }

@@ -23,7 +23,7 @@ impl KnobKind for Kind {
             }
         }
         // Last, so that ksmd begins at its final speed, and stops first when the knob is put back.
-        let run = present(sysctl(directory.join("run"), "run"), u8::from(*run), MISSING)?;
+        let run = present(sysctl(directory.join("run"), "run"), &u8::from(*run), MISSING)?;
         wanted.push(Wanted { target: Box::new(Run(run.target)), value: run.value });
         Ok(wanted)
     }
@@ -75,7 +75,7 @@ mod tests {
     fn it_is_set_and_put_back() {
         let root = mm();
         let knob = Knob::Ksm { run: true, pages_to_scan: Some(4000), sleep_ms: Some(0) };
-        let change = below(root.path(), knob).unwrap().apply().unwrap();
+        let change = below(root.path(), &knob).unwrap().apply().unwrap();
         assert_eq!(change.after, "pages_to_scan=4000 sleep_millisecs=0 run=1");
         assert_eq!(change.put_back().unwrap(), "pages_to_scan=100 sleep_millisecs=20 run=0");
     }
@@ -84,7 +84,7 @@ mod tests {
     fn speed_is_left_alone_unless_asked_for() {
         let root = mm();
         let setting =
-            || below(root.path(), Knob::Ksm { run: true, pages_to_scan: None, sleep_ms: None });
+            || below(root.path(), &Knob::Ksm { run: true, pages_to_scan: None, sleep_ms: None });
         assert_eq!(setting().unwrap().wanted.len(), 1);
         std::fs::remove_dir_all(root.path().join("ksm")).unwrap();
         let error = setting().err().unwrap().to_string();

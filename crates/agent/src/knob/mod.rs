@@ -338,11 +338,11 @@ mod tests {
     use super::*;
 
     /// A knob whose files are below a directory of the test's.
-    pub fn below(root: &Path, knob: Knob) -> Result<Setting> {
+    pub fn below(root: &Path, knob: &Knob) -> Result<Setting> {
         let root = root.to_owned();
         let (mm, modules) = (root.clone(), root.clone());
         let schedulers = Schedulers::default();
-        Setting::among(&knob, &Around { sysctls: root, mm, modules, schedulers })
+        Setting::among(knob, &Around { sysctls: root, mm, modules, schedulers })
     }
 
     /// Cells that can be made to refuse a value, or to turn it into another.

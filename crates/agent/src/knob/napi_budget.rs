@@ -41,7 +41,7 @@ mod tests {
         std::fs::write(file("netdev_budget"), "300\n").unwrap();
         std::fs::write(file("netdev_budget_usecs"), "8000\n").unwrap();
         let setting =
-            |microseconds| below(root.path(), Knob::NapiBudget { packets: 50, microseconds });
+            |microseconds| below(root.path(), &Knob::NapiBudget { packets: 50, microseconds });
         assert_eq!(setting(None).unwrap().wanted.len(), 1);
         let change = setting(Some(2000)).unwrap().apply().unwrap();
         assert_eq!(change.after, "netdev_budget=50 netdev_budget_usecs=2000");

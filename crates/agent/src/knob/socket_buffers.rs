@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn setting(root: &Path, bytes: u64) -> Result<Setting> {
-        below(root, Knob::SocketBuffers { bytes })
+        below(root, &Knob::SocketBuffers { bytes })
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl KnobKind for Kind {
         let directory = around.mm.join("transparent_hugepage");
         let choice = |name: &str, value: String| {
             let target = File { parse: chosen, ..sysctl(directory.join(name), name) };
-            present(target, value, MISSING)
+            present(target, &value, MISSING)
         };
         let mut wanted = vec![choice("enabled", spelt(enabled))?];
         if let Some(defrag) = defrag {
@@ -69,7 +69,7 @@ mod tests {
         let root = mm();
         let (enabled, defrag) = (ThpEnabled::Always, Some(ThpDefrag::DeferMadvise));
         let knob = Knob::Thp { enabled, defrag, scan_sleep_ms: Some(5) };
-        let wanted = below(root.path(), knob).unwrap().wanted;
+        let wanted = below(root.path(), &knob).unwrap().wanted;
         let values: Vec<_> = wanted.iter().map(|one| one.target.read().unwrap()).collect();
         assert_eq!(values, ["madvise", "madvise", "10000"]);
         wanted.iter().for_each(|one| one.target.write(&one.value).unwrap());
@@ -83,7 +83,7 @@ mod tests {
         let root = mm();
         let enabled = ThpEnabled::Never;
         let setting =
-            || below(root.path(), Knob::Thp { enabled, defrag: None, scan_sleep_ms: None });
+            || below(root.path(), &Knob::Thp { enabled, defrag: None, scan_sleep_ms: None });
         assert_eq!(setting().unwrap().wanted.len(), 1);
         std::fs::remove_dir_all(root.path().join("transparent_hugepage")).unwrap();
         let error = setting().err().unwrap().to_string();

@@ -77,15 +77,12 @@ pub fn enter(
         system_calls::filter()?;
     }
     let syncs = if watch_syncs { syncs::filter() } else { None };
-    keep_capabilities(if as_container { OF_A_CONTAINER } else { OF_A_HOST })?;
-    Ok(syncs)
-}
-
-fn keep_capabilities(kept: CapabilitySet) -> Result<()> {
+    let kept = if as_container { OF_A_CONTAINER } else { OF_A_HOST };
     clear_ambient_capability_set().context("cannot drop ambient capabilities")?;
     narrow_bounding_set(kept).context("cannot drop capabilities for good")?;
     let kept = kept & capabilities(None).context("cannot read capabilities")?.permitted;
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
-    set_capabilities(None, sets).context("cannot drop capabilities")
+    set_capabilities(None, sets).context("cannot drop capabilities")?;
+    Ok(syncs)
 }

@@ -8,8 +8,19 @@ use hdrhistogram::Histogram as Hdr;
 use hypertare_plan::Histogram;
 
 use super::Outcome;
+use crate::units;
 
 const DIGITS: u8 = 3;
+
+/// A row for each of these values of NAME, for people; a dash for one that is absent.
+pub fn rows(outcome: &Outcome, name: &str, values: &[&str]) -> String {
+    let row = |value: &&str| {
+        let ns = outcome.values.get(&format!("{name}_{value}_ns")).copied();
+        let time = ns.map_or_else(|| "-".to_owned(), units::three_digits);
+        format!("  {value:<6} {time:>9}\n")
+    };
+    values.iter().map(row).collect()
+}
 
 pub struct Latencies {
     histogram: Hdr<u64>,

@@ -10,10 +10,9 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use hypertare_plan::Sleep;
 
 use super::clock::{STOP_NS, from_seconds, now_ns, sleep_exactly, sleep_once, to_seconds};
-use super::latencies::Latencies;
+use super::latencies::{Latencies, rows};
 use super::{Alone, Context, Outcome, WorkloadKind};
 use crate::process::cpus;
-use crate::units;
 use crate::values::Definition;
 use crate::workload::standalone;
 
@@ -179,16 +178,13 @@ impl Alone for Arguments {
         let outcome = spec.run(&context)?;
         standalone::print(&context, outcome, self.json, |outcome| {
             let values = &outcome.values;
-            let mut text = format!(
-                "{} wake-ups in {:.2} s, {} missed\n",
-                values["wakeups"], values["elapsed_s"], values["missed"]
-            );
-            for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
-                let latency = values.get(&format!("wakeup_{name}_ns")).copied();
-                let latency = latency.map_or_else(|| "-".to_owned(), units::three_digits);
-                text += &format!("  {name:<6} {latency:>9}\n");
-            }
-            text
+            format!(
+                "{} wake-ups in {:.2} s, {} missed\n{}",
+                values["wakeups"],
+                values["elapsed_s"],
+                values["missed"],
+                rows(outcome, "wakeup", &["min", "mean", "p50", "p90", "p99", "p999", "max"])
+            )
         })
     }
 }

@@ -42,7 +42,7 @@ impl Ring {
             indices.all(is_index) && bytes < isize::MAX as u64,
             "the kernel describes a ring that is not in its own memory"
         );
-        Ok(Ring { memory: map(usize::try_from(bytes)?)?, offsets: offsets.clone(), size, entry })
+        Ok(Ring { memory: map(usize::try_from(bytes)?)?, offsets: *offsets, size, entry })
     }
 
     /// How far the producer is ahead.

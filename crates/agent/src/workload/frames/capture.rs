@@ -77,7 +77,8 @@ impl Alone for Arguments {
             let value = |name: &str| outcome.value(name);
             let (frames, seconds) = (value("received_packets"), value("elapsed_s"));
             format!(
-                "captured {} frames in {seconds:.2} s: {}/s, {}; {} lost, {} of them dropped at the ring; CPU {:.0} %\n",
+                "captured {} frames in {seconds:.2} s: {}/s, {}; {} lost, {} of them dropped at the ring; \
+                 CPU {:.0} %\n",
                 units::count(frames),
                 units::count(frames / seconds),
                 units::rate(value("goodput_bps")),

@@ -6,7 +6,6 @@ use anyhow::Result;
 use hypertare_plan::FrameSend;
 
 use super::send;
-use crate::net::frames::layout::Mac;
 use crate::net::frames::{neighbour, socket};
 use crate::net::link::parse_mac;
 use crate::units;
@@ -47,7 +46,20 @@ impl Alone for Arguments {
         let context = standalone::context("generate", standalone::stop_by_signal()?, || ());
         let context = context.without_intervals();
         let link = socket::interface(&self.interface)?;
-        let to = self.mac()?;
+        let to = match self.to.contains(':') && self.to.parse::<IpAddr>().is_err() {
+            true => parse_mac(&self.to)?,
+            false => {
+                let (by, mac) = neighbour::find(address::host(&self.to)?)?;
+                anyhow::ensure!(
+                    by.name == self.interface,
+                    "{} is reached by {}, not by {}",
+                    self.to,
+                    by.name,
+                    self.interface
+                );
+                mac
+            }
+        };
         let spec = FrameSend {
             to: self.to,
             past_card: false,
@@ -73,22 +85,5 @@ impl Alone for Arguments {
                 100.0 * (value("user_s") + value("system_s")) / seconds,
             )
         })
-    }
-}
-
-impl Arguments {
-    fn mac(&self) -> Result<Mac> {
-        if self.to.contains(':') && self.to.parse::<IpAddr>().is_err() {
-            return parse_mac(&self.to);
-        }
-        let (link, mac) = neighbour::find(address::host(&self.to)?)?;
-        anyhow::ensure!(
-            link.name == self.interface,
-            "{} is reached by {}, not by {}",
-            self.to,
-            link.name,
-            self.interface
-        );
-        Ok(mac)
     }
 }

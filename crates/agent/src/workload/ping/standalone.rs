@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
 
 use crate::units;
+use crate::workload::latencies::rows;
 use crate::workload::standalone;
 use crate::workload::{Alone, Outcome, WorkloadKind, address, ping};
 
@@ -123,25 +124,18 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
 }
 
 fn summary(spec: &PingRequest, outcome: &Outcome) -> String {
-    let value = |name: &str| outcome.values.get(name).copied();
-    let count = |name| value(name).unwrap_or(0.0);
-    let time = |name: &str| {
-        value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), units::three_digits)
-    };
-    let (requests, lost) = (count("requests"), count("lost_packets"));
+    let (requests, lost) = (outcome.value("requests"), outcome.value("lost_packets"));
     let protocol = format!("{:?}", spec.protocol).to_uppercase();
-    let mut text = format!(
+    let text = format!(
         "{} over {protocol}, {} bytes: {requests} requests in {:.2} s, {} answered, {lost} lost ({:.3} %)\n",
         spec.to,
         spec.message,
-        count("elapsed_s"),
-        count("replies"),
+        outcome.value("elapsed_s"),
+        outcome.value("replies"),
         100.0 * lost / requests,
     );
-    for name in ["min", "mean", "p50", "p90", "p99", "p999", "max", "jitter"] {
-        text += &format!("  {name:<6} {:>9}\n", time(name));
-    }
-    text + &bars(&outcome.histograms["rtt"])
+    let names = ["min", "mean", "p50", "p90", "p99", "p999", "max", "jitter"];
+    text + &rows(outcome, "rtt", &names) + &bars(&outcome.histograms["rtt"])
 }
 
 const ROWS: usize = 12;
