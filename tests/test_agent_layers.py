@@ -21,7 +21,7 @@ FLOORS = (
     {"knob", "probe"},
     {"datapath", "emulated", "own_machine", "workload", "xen"},
     {"net", "vmm"},
-    {"standalone", "boot_contract", "capabilities", "emit", "lines", "process", "units", "values"},
+    {"arch", "boot_contract", "capabilities", "emit", "lines", "process", "standalone", "units", "values"},
 )
 """Rooms from the top: each imports from the floors below its own, and from nowhere else."""
 

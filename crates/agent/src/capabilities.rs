@@ -1,13 +1,13 @@
-//! What no program that is started from here on can get back.
+//! Capabilities that no program can get back that is started from here on.
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
-/// Leaves these in the bounding set and no others. System calls only: it may be called between fork
-/// and exec.
+/// Leaves these in the bounding set and no others. It makes system calls only, so that it may be called
+/// between fork and exec.
 ///
 /// # Errors
-/// The kernel refuses, as it does to who lacks `CAP_SETPCAP`.
+/// The kernel refuses, for example because the process lacks `CAP_SETPCAP`.
 pub fn narrow_bounding_set(kept: CapabilitySet) -> Result<(), Errno> {
     for bit in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << bit);

@@ -21,7 +21,7 @@ impl Emitter {
         Self::new(io::stdout())
     }
 
-    /// Where records can be held.
+    /// An emitter that can hold records back, see [`Emitter::hold`].
     pub fn holding(out: File) -> Self {
         Self::new(BufWriter::new(out))
     }
@@ -30,8 +30,8 @@ impl Emitter {
         Ok(Self::holding(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
     }
 
-    /// Writes one record. A reader that has gone away is an error the caller may ignore: whoever
-    /// read the records also decides when to stop.
+    /// Writes one record. The caller may ignore that the reader has gone away: the reader of the records
+    /// also decides when to stop.
     pub fn emit(&self, record: &Record) -> io::Result<()> {
         self.hold(record)?;
         self.flush()
@@ -43,7 +43,7 @@ impl Emitter {
         self.flush()
     }
 
-    /// The same as [`Emitter::emit`], but it may stay here until the next one is.
+    /// The same as [`Emitter::emit`], but the record may be held until the next one is emitted.
     pub fn hold(&self, record: &Record) -> io::Result<()> {
         let line = record.to_line()?;
         if line.len() > MAX_LINE {

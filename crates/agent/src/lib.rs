@@ -14,6 +14,7 @@
 
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+pub mod arch;
 pub mod boot_contract;
 pub mod capabilities;
 pub mod datapath;

@@ -7,7 +7,7 @@ use hypertare_plan::MAX_LINE;
 /// Reads lines of at most [`MAX_LINE`] bytes.
 pub struct Lines<R> {
     input: BufReader<R>,
-    /// Of a line whose end has not come yet.
+    /// The beginning of a line whose end has not come yet.
     begun: Vec<u8>,
 }
 
@@ -15,8 +15,8 @@ pub struct Lines<R> {
 pub struct Line {
     /// Without its newline.
     pub bytes: Vec<u8>,
-    /// False for what stands behind the last newline: its writer ended in the middle, or left the
-    /// newline out.
+    /// False for the bytes after the last newline: the writer ended in the middle of the line, or left
+    /// the newline out.
     pub whole: bool,
 }
 
@@ -25,10 +25,9 @@ impl<R: Read> Lines<R> {
         Lines { input: BufReader::with_capacity(64 << 10, input), begun: Vec::new() }
     }
 
-    /// The next line, or nothing at the end. A line that is too long is an error of the kind
-    /// `InvalidData`; nothing can be read after it, because where the next line starts is unknown
-    /// without reading on, perhaps for ever. After another error, such as that the input has nothing in
-    /// time, the same line can be read on.
+    /// The next line, or `None` at the end. A line that is too long is an error of the kind
+    /// `InvalidData`. Nothing can be read after it: the next line's start would have to be searched for,
+    /// perhaps for ever. After another error, such as a timeout, the same line can be read on.
     pub fn read(&mut self) -> io::Result<Option<Line>> {
         let left = MAX_LINE - self.begun.len();
         self.input.by_ref().take(left as u64).read_until(b'\n', &mut self.begun)?;

@@ -1,4 +1,4 @@
-//! A stop by signals, for what runs without a plan.
+//! A stop by signals, for commands that run without a plan.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! Tests of time on a machine whose CPUs others take away, for a tenth of a second now and then.
+//! Tests of time on a machine where other processes now and then take the CPUs for a tenth of a second.
 
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::thread;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 const ATTEMPTS: usize = 6;
 
-/// Passes when one of some attempts does. What takes time away from a test does not do so each time; a
-/// schedule that is wrong is wrong each time.
+/// Passes when one of several attempts does. Other processes do not disturb every attempt, but a wrong
+/// schedule fails every one.
 pub fn tried_again(test: impl Fn() + RefUnwindSafe) {
     for _ in 1..ATTEMPTS {
         if catch_unwind(&test).is_ok() {

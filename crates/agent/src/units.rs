@@ -9,7 +9,7 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     if rate >= 1.0 { Ok(rate) } else { Err("a rate is at least 1 bit per second".to_owned()) }
 }
 
-/// Beyond this not every number of bytes is a floating-point number, and no machine has as much.
+/// A floating-point number cannot hold every larger number of bytes, and no machine has as many.
 const MOST_BYTES: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
 /// `128K`, `4M`, `1448`: bytes.
@@ -21,7 +21,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if bytes > MOST_BYTES { Err("more than any machine has".into()) } else { Ok(bytes as u64) }
 }
 
-/// The same of what has at least one byte and fits into 32 bits.
+/// The same for a size of at least one byte that fits into 32 bits.
 pub fn parse_small_size(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
     match (parse(text, 1024.0)?, bytes) {

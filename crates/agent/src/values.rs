@@ -1,11 +1,23 @@
-//! What a value is that a workload or a probe reports; each of those has a list of its own. The controller's
-//! responses are made from them; a test on each side holds them together.
+//! Definitions of the values that workloads and probes report; each of these has a list of its own. The
+//! controller makes its responses from them, and a test on each side checks that both agree.
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+
+/// A choice as plans and records spell it.
+pub fn spelt(choice: impl Serialize + Debug) -> String {
+    match serde_json::to_value(&choice) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{choice:?}"),
+    }
+}
 
 /// Name, unit, meaning. In a probe's list `*` stands for any text in a name and `#` for a number; the first
-/// that fits holds.
+/// definition that fits applies.
 pub type Definition = (&'static str, &'static str, &'static str);
 
-/// Whether a name is one that a definition means: `*` stands for any text and `#` for a number.
+/// Whether a definition's pattern fits a name: `*` stands for any text and `#` for a number.
 pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),

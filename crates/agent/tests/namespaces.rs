@@ -262,12 +262,12 @@ fn a_tap_lives_as_long_as_its_file() {
     inside("a_tap_lives_as_long_as_its_file", || {
         let links = Links::open().unwrap();
         if let Err(refused) = std::fs::OpenOptions::new().write(true).open("/dev/net/tun") {
-            let error = tap::create("tap0").unwrap_err().to_string();
+            let error = tap::create("tap0", 1).unwrap_err().to_string();
             let reports = error.contains("modprobe tun") || error.contains("chmod 0666");
             return assert!(reports, "{refused}, but: {error}");
         }
         links.bridge("br0", 1500).unwrap();
-        let file = tap::create("tap0").unwrap();
+        let file = tap::create("tap0", 1).unwrap();
         assert_eq!(get("tap0").kind.as_deref(), Some("tun"));
         assert_eq!(ethtool::state("tap0").unwrap().driver.as_deref(), Some("tun"));
         let flags = u32::from_str_radix(&sysfs("tap0", "tun_flags")[2..], 16).unwrap();
@@ -277,7 +277,7 @@ fn a_tap_lives_as_long_as_its_file() {
         links.set_master("tap0", Some("br0")).unwrap();
         links.set_up("tap0").unwrap();
         links.wait_for_carrier("tap0", Duration::from_secs(2)).unwrap();
-        assert!(tap::create("tap0").unwrap_err().to_string().contains("in use"));
+        assert!(tap::create("tap0", 1).unwrap_err().to_string().contains("in use"));
         drop(file);
         assert!(links.get("tap0").is_err());
     });
@@ -316,7 +316,7 @@ fn traffic_waits_in_classes_and_then_as_before() {
         let first = MarkedClass { dscp: 46, rate_bps: 7_524_000, first: true };
         let marked = "DSCP 46, marked 940500 of 950000 B/s priority 0, \
                       others 9500 of 950000 B/s priority 1";
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         for (asked, text) in
             [(None, "others 950000 of 950000 B/s priority 0"), (Some(first.clone()), marked)]
         {
@@ -348,7 +348,7 @@ fn an_mtu_is_set_and_put_back() {
     inside("an_mtu_is_set_and_put_back", || {
         veth();
         let knob = Knob::Mtu { interface: "va".into(), bytes: 9000 };
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         let applied = ledger.apply("sut", 7, &knob);
         assert_eq!(applied.error, None);
         assert_eq!(
@@ -363,7 +363,7 @@ fn an_mtu_is_set_and_put_back() {
 
         let refused = ledger.apply("sut", 7, &Knob::Mtu { interface: "va".into(), bytes: 10 });
         assert!(refused.error.unwrap().contains("setting mtu of va to 10"));
-        assert!(ledger.is_empty());
+        assert!(ledger.put_back("sut", 1).is_empty());
         assert_eq!(sysfs("va", "mtu"), "1500");
     });
 }
@@ -373,7 +373,7 @@ fn an_mtu_that_would_cost_the_addresses_is_refused() {
     inside("an_mtu_that_would_cost_the_addresses_is_refused", || {
         let links = veth();
         let small = Knob::Mtu { interface: "va".into(), bytes: 1000 };
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         assert_eq!(ledger.apply("sut", 1, &small).error, None);
         ledger.put_back("sut", 1);
         links.add_address("va", "fd77::1/64").unwrap();
@@ -398,7 +398,7 @@ fn offloads_are_switched_and_put_back_also_by_dropping_the_ledger() {
             on,
             ports: false,
         };
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         for name in ["tso", "gso", "gro", "tx", "sg", "lro"] {
             let outcome = ledger.apply("sut", 1, &offload(name, false));
             assert_eq!((outcome.error, outcome.after.as_deref()), (None, Some("off")), "{name}");
@@ -412,10 +412,10 @@ fn offloads_are_switched_and_put_back_also_by_dropping_the_ledger() {
         assert!(feature("va", "tx-tcp-segmentation") && feature("va", "tx-checksum-ip-generic"));
         assert_eq!(ethtool::state("va").unwrap(), before);
 
-        let lacking = Ledger::new().apply("sut", 1, &offload("lro", true));
+        let lacking = Ledger::default().apply("sut", 1, &offload("lro", true));
         let error = lacking.error.unwrap();
         assert!(error.contains("its driver, veth, cannot do that"), "{error}");
-        let unknown = Ledger::new().apply("sut", 1, &offload("warp", true)).error.unwrap();
+        let unknown = Ledger::default().apply("sut", 1, &offload("warp", true)).error.unwrap();
         assert!(unknown.contains("not available here") && unknown.contains("tso"), "{unknown}");
     });
 }
@@ -425,7 +425,7 @@ fn socket_buffers_of_the_machine_are_not_a_namespaces_to_set() {
     inside("socket_buffers_of_the_machine_are_not_a_namespaces_to_set", || {
         let tcp = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
         let before = tcp();
-        let outcome = Ledger::new().apply("sut", 1, &Knob::SocketBuffers { bytes: 1 << 20 });
+        let outcome = Ledger::default().apply("sut", 1, &Knob::SocketBuffers { bytes: 1 << 20 });
         let error = outcome.error.unwrap();
         assert!(error.contains("first network namespace"), "{error}");
         assert_eq!(tcp(), before);
@@ -440,7 +440,7 @@ fn steering_finds_the_right_interface_and_is_set_or_refused_whole() {
         let index = std::fs::read_to_string(directory.path().join("ifindex")).unwrap();
         assert_eq!(index.trim(), get("va").index.to_string());
         let knob = Knob::ReceiveSteering { interface: "va".into(), cpus: vec![0] };
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         let outcome = ledger.apply("sut", 1, &knob);
         let steered = || sysfs("va", "queues/rx-0/rps_cpus").contains('1');
         match outcome.error {

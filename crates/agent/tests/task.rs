@@ -326,7 +326,8 @@ fn a_killed_task_leaves_nothing() {
     let script = "setsid sh -c 'echo $$ > one; exec sleep 100' & echo $$ > two; exec sleep 100";
     let command = Command { cwd: Some(directory.0.clone()), ..shell(script) };
     let mut child = start(Workload::Command(command), None);
-    let pids = [directory.pid("one"), directory.pid("two"), child.id()];
+    let pids =
+        [directory.pid("one"), directory.pid("two"), child.pid().as_raw_nonzero().get() as u32];
     assert!(pids.iter().all(|&pid| lives(pid)));
     child.kill().unwrap();
     assert!(!child.wait().unwrap().success());

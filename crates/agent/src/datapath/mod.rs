@@ -1,11 +1,10 @@
-//! The process that moves packets of guests beside their VMMs: here what it does ([`main`]) and what keeps
-//! it from this host, in [`vhost_user`] the host agent's end of it. How packets are moved is the crate
-//! `hypertare-datapath`'s.
+//! The process that moves packets of guests beside their VMMs. Here are its work ([`main`]) and the walls
+//! between it and this host; [`vhost_user`] is the host agent's end of it. The crate `hypertare-datapath`
+//! moves the packets.
 //!
-//! It holds descriptors only, and is the first thing that a guest meets which has broken no wall yet: so it
-//! has QEMU's own walls ([`crate::vmm::jail`]), and a list of the system calls that it makes. Any other ends
-//! it. It ends with the host agent, whose end of its socket then closes, and at the latest with the
-//! sandbox.
+//! It holds descriptors only. It reads what guests write without any wall between, so it has QEMU's own
+//! walls ([`crate::vmm::jail`]) and a list of the system calls that it makes: any other call ends it. It
+//! ends with the host agent, whose end of its socket then closes, and at the latest with the sandbox.
 
 pub mod vhost_user;
 
@@ -20,16 +19,15 @@ use datapath::serve::{self, ServeMode};
 use hypertare_plan::{AGENT_PREFIX, Accelerator};
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::Eq;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 
+use crate::arch::ARCH;
 use crate::boot_contract::is_own_machine;
 use crate::vmm::jail::Jail;
 
 pub const VERB: &str = "datapath";
 
-/// Where the process finds the socket that cards come by.
+/// The descriptor of the socket by which cards come.
 const CARDS: i32 = 0;
 
 /// The system calls of moving packets, of memory and of an orderly end; `ioctl` beside them.
@@ -89,23 +87,20 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    // SAFETY: who starts this has put it there, and nothing else here uses it.
+    // SAFETY: the host agent has put it there, and nothing else here uses it.
     let cards = unsafe { OwnedFd::from_raw_fd(CARDS) };
     if !is_own_machine() {
         Jail::new(Accelerator::Tcg, false)?.enter().context("cannot shut itself in")?;
-        filter_system_calls()?;
+        let mut rules: BTreeMap<_, _> = ALLOWED.into_iter().map(|call| (call, vec![])).collect();
+        let one_of = [TUNSETOFFLOAD, TUNSETVNETHDRSZ].map(|request| {
+            let is_it = SeccompCondition::new(1, Dword, Eq, u64::from(request as u32))?;
+            SeccompRule::new(vec![is_it])
+        });
+        rules.insert(libc::SYS_ioctl, one_of.into_iter().collect::<Result<_, _>>()?);
+        let (otherwise, matched) = (SeccompAction::KillProcess, SeccompAction::Allow);
+        let filter = SeccompFilter::new(rules, otherwise, matched, ARCH.filtered)?;
+        let program: BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter(&program).context("cannot filter its system calls")?;
     }
     serve::serve(cards, if arguments.polling { ServeMode::Polling } else { ServeMode::Notified })
-}
-
-fn filter_system_calls() -> Result<()> {
-    let mut rules: BTreeMap<_, _> = ALLOWED.into_iter().map(|number| (number, vec![])).collect();
-    let one_of = [TUNSETOFFLOAD, TUNSETVNETHDRSZ].map(|request| {
-        SeccompRule::new(vec![SeccompCondition::new(1, Dword, Eq, u64::from(request as u32))?])
-    });
-    rules.insert(libc::SYS_ioctl, one_of.into_iter().collect::<Result<_, _>>()?);
-    let (otherwise, matched) = (SeccompAction::KillProcess, SeccompAction::Allow);
-    let filter = SeccompFilter::new(rules, otherwise, matched, TargetArch::x86_64)?;
-    let program: BpfProgram = filter.try_into()?;
-    seccompiler::apply_filter(&program).context("cannot filter its system calls")
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ use crate::process::spawn::{Child, Spawn};
 const VMM_END_LIMIT: Duration = Duration::from_millis(500);
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// What is read of why a card ended.
+/// Bytes that are read of the reason why a card ended.
 const LONGEST_REASON: u64 = 1000;
 
 /// A process that moves packets, of one guest or of several. Dropped, it ends.
@@ -33,14 +33,14 @@ pub struct VhostUserBackend {
     cards: OwnedFd,
 }
 
-/// A guest's card, as it is served.
+/// A guest's card that is being served.
 pub struct Served {
     counters: File,
     status: Option<File>,
     backend: Arc<VhostUserBackend>,
 }
 
-/// Why a guest's cards are served no more, once that is so.
+/// Why a guest's cards are no longer served, once that is so.
 #[derive(Clone, Default)]
 pub struct Ended(Arc<Mutex<Option<String>>>);
 
@@ -59,10 +59,17 @@ impl VhostUserBackend {
         lock(&self.child).pid()
     }
 
-    /// Has it serve a card with these queues of a TAP. Beside the card there comes what QEMU is to
-    /// connect to: a socket that has lost its name, so that nobody else can.
+    /// Has it serve a card with these queues of a TAP. Returns the card and the socket to which QEMU
+    /// connects; the socket's name is removed, so that nobody else can connect.
     pub fn serve(self: &Arc<Self>, number: u32, taps: Vec<OwnedFd>) -> Result<(Served, OwnedFd)> {
-        let (listener, socket) = nameless_socket(&format!("card{number}"))?;
+        let path = scratch("sockets")?.join(format!("card{number}"));
+        let listener = UnixListener::bind(&path).context("a socket for what moves packets")?;
+        // By the path of this descriptor it is connected to: QEMU is another user, with whom nobody else
+        // has the descriptor in common.
+        let found = fs::set_permissions(&path, Permissions::from_mode(0o666))
+            .and_then(|()| Ok(open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?));
+        fs::remove_file(&path)?;
+        let socket = found?;
         let page = counters::page()?;
         let (status, reported) = std::io::pipe()?;
         let counters = File::from(page.try_clone()?);
@@ -73,14 +80,9 @@ impl VhostUserBackend {
         Ok((Served { counters, status, backend: self.clone() }, socket))
     }
 
-    /// Has it serve the relays that are asked for there.
+    /// Has it serve the relays that are requested at this socket.
     pub fn take_relays(&self, listener: UnixListener) -> Result<()> {
         hand_listener(&self.cards, &listener.into())
-    }
-
-    fn how_it_ended(&self) -> String {
-        let ended = lock(&self.child).wait_until(Instant::now() + END_LIMIT);
-        ended.map_or_else(|| "it serves it no more".into(), |ended| format!("its process {ended}"))
     }
 }
 
@@ -92,23 +94,8 @@ impl Drop for VhostUserBackend {
     }
 }
 
-/// What listens, and a descriptor by whose path it is connected to.
-fn nameless_socket(name: &str) -> Result<(UnixListener, OwnedFd)> {
-    let path = scratch("sockets")?.join(name);
-    let listener = UnixListener::bind(&path).context("a socket for what moves packets")?;
-    let found = found_by_anyone(&path);
-    fs::remove_file(&path)?;
-    Ok((listener, found?))
-}
-
-/// QEMU is another user, with whom nobody else has this descriptor in common.
-fn found_by_anyone(path: &Path) -> Result<OwnedFd> {
-    fs::set_permissions(path, Permissions::from_mode(0o666))?;
-    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
-}
-
 impl Served {
-    /// Where what it counts can be read as long as this is there.
+    /// The file with its counters, which can be read as long as this value lives.
     pub fn counters(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.counters.as_raw_fd()).into()
     }
@@ -117,8 +104,8 @@ impl Served {
         &self.backend
     }
 
-    /// Takes notice of its end: then the guest's orders end as well, for it is of no use without. What
-    /// ends because the VMM has ended is no news.
+    /// Waits for its end in a thread. The guest's orders then end as well, because the guest is useless
+    /// without its card. An end that follows from the VMM's end is not reported.
     pub fn watch(&mut self, vmm: OwnedFd, orders: UnixStream, ended: Ended) {
         let Some(status) = self.status.take() else { return };
         let backend = Arc::downgrade(&self.backend);
@@ -145,7 +132,11 @@ fn await_end(status: File, vmm: &OwnedFd, backend: &Weak<VhostUserBackend>) -> O
         return None;
     }
     match why.is_empty() {
-        true => Some(backend.upgrade()?.how_it_ended()),
+        true => {
+            let ended = lock(&backend.upgrade()?.child).wait_until(Instant::now() + END_LIMIT);
+            let how = ended.map(|ended| format!("its process {ended}"));
+            Some(how.unwrap_or_else(|| "it serves it no more".into()))
+        }
         false => Some(String::from_utf8_lossy(&why).into_owned()),
     }
 }

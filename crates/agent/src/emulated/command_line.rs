@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use hypertare_plan::{MOST_NICS, NicModel, SEED_PARAMETER};
 
 use super::options::{Clock, Emulate, LinePace, Nic, Scheduler};
-use super::{CONSOLE, EMULATOR, RECORDS};
+use super::{CONSOLE, RECORDS, emulator};
 use crate::boot_contract::LIMIT_PARAMETER;
 use crate::vmm::command_line::{
     self, CommandLine, KERNEL_ARGUMENTS, PCI_DRIVER, PROGRAM, Plugged, Q35, TCG, TCG_CPU,
@@ -37,8 +37,8 @@ const TRANSLATED: u32 = 800;
 /// QEMU's command line, the program included.
 pub fn words(options: &Emulate) -> Result<Vec<String>> {
     check(options)?;
-    let program = if options.emulator.is_some() { EMULATOR } else { PROGRAM };
-    let mut line = CommandLine::of(program, "hypertare", "");
+    let program = if options.emulator.is_some() { emulator() } else { PROGRAM.to_owned() };
+    let mut line = CommandLine::of(&program, "hypertare", "");
     line.sandbox();
     line.machine(Q35, "");
     clock_and_processors(&mut line, options)?;
@@ -301,7 +301,7 @@ mod tests {
         let error = line(&[&own[..], &["9"]].concat()).unwrap_err().to_string();
         assert!(error.contains("1 to 8"), "{error}");
         let line_of_eight = line(&[&own[..], &["8"]].concat()).unwrap();
-        assert_eq!(line_of_eight[0], EMULATOR);
+        assert_eq!(line_of_eight[0], emulator());
         assert_eq!(after(&line_of_eight, "-icount"), "shift=3,sleep=off,quantum=500");
         assert!(after(&line_of_eight, "-smp").starts_with("cpus=8,"));
         let line = line(&["--cpus", "2", "--clock", "wall"]).unwrap();

@@ -33,6 +33,7 @@ use hypertare_plan::{AGENT_PREFIX, Accelerator, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount, mount_bind};
 
+use crate::arch::ARCH;
 use crate::process::failed;
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
 use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
@@ -55,13 +56,14 @@ const FIRST_FILE: RawFd = 4;
 const RECORDS: RawFd = 8;
 const CONSOLE: RawFd = 9;
 
-/// How the emulator is started: by its name in the directory, for where it lies QEMU's user may not look.
-const EMULATOR: &str = "./qemu-system-x86_64";
+/// How the emulator is started: by its name in the directory, for QEMU's user may not look where it lies.
+fn emulator() -> String {
+    format!("./{PROGRAM}")
+}
 
 /// What comes with an emulator from elsewhere: its loader and libraries, and the firmware that it looks for
 /// in the distribution's places, which a host without QEMU does not have.
 const LIBRARIES: &str = "lib";
-const LOADER: &str = "./lib/ld-linux-x86-64.so.2";
 const FIRMWARE: &str = "firmware";
 const SHARED: &str = "/usr/share";
 const OF_QEMU: &str = "/usr/share/qemu";
@@ -231,7 +233,8 @@ fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infall
         bail!("whoever started this has ended");
     }
     let (program, rest) = line.split_first().context("no program is given")?;
-    let mut command = Command::new(if runtime.is_some() { LOADER } else { program.as_str() });
+    let loader = format!("./{LIBRARIES}/{}", ARCH.loader);
+    let mut command = Command::new(if runtime.is_some() { &loader } else { program });
     if runtime.is_some() {
         command.args(["--inhibit-cache", "--library-path", LIBRARIES, "--argv0", PROGRAM, program]);
     }

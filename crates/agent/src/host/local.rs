@@ -248,8 +248,7 @@ impl Local {
             }
             let name = format!("tap{}", self.number());
             let is_choosing = model(interface) == NicModel::VirtioNet;
-            let taps =
-                tap::create_queues(&name, if is_choosing { guest.settings.queues } else { 1 })?;
+            let taps = tap::create(&name, if is_choosing { guest.settings.queues } else { 1 })?;
             self.join(&name, bench, interface)?;
             let way = match guest.settings.datapath {
                 Datapath::Vhost if is_choosing => {

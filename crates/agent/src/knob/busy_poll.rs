@@ -1,8 +1,6 @@
-//! Busy polling: how long a socket that waits polls its NIC itself
-//! (Documentation/admin-guide/sysctl/net.rst, busy_poll and busy_read). busy_read is what
-//! SO_BUSY_POLL is in every socket that is made from then on, so no workload has to set it.
-
-use std::path::Path;
+//! Busy polling: how long a waiting socket polls its NIC itself
+//! (Documentation/admin-guide/sysctl/net.rst, busy_poll and busy_read). busy_read becomes SO_BUSY_POLL of
+//! every socket that is made from then on, so no workload has to set it.
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;
@@ -16,17 +14,15 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::BusyPoll { microseconds } = knob else { bail!(OTHER_KIND) };
-        targets(&around.sysctls, *microseconds)
+        let names = ["busy_poll", "busy_read"];
+        let wanted = names.map(|name| core_sysctl(around, name, microseconds));
+        wanted
+            .into_iter()
+            .collect::<Result<_>>()
+            .context("no busy polling (or the kernel is built without CONFIG_NET_RX_BUSY_POLL)")
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
         vec![("busy_poll".to_owned(), Knob::BusyPoll { microseconds: 0 })]
     }
-}
-
-/// `sysctls` is `/proc/sys/net`, but for tests.
-fn targets(sysctls: &Path, microseconds: u32) -> Result<Vec<Wanted>> {
-    let wanted = ["busy_poll", "busy_read"].map(|name| core_sysctl(sysctls, name, microseconds));
-    let wanted: Result<Vec<Wanted>> = wanted.into_iter().collect();
-    wanted.context("no busy polling (or the kernel is built without CONFIG_NET_RX_BUSY_POLL)")
 }

@@ -1,16 +1,14 @@
-//! How many polls without packets an interface's interrupt stays off, and after which time a timer
-//! polls (Documentation/networking/napi.rst, "IRQ mitigation"). From Linux 6.13 on each NAPI
-//! instance has its own, set by netlink, where a setting of the interface cannot distinguish them;
-//! before, the interface has one for all in sysfs.
+//! For how many polls without packets an interface's interrupt stays off, and after which time a timer
+//! polls (Documentation/networking/napi.rst, "IRQ mitigation"). From Linux 6.13 on each NAPI instance has
+//! a setting of its own, set by netlink; before, the interface has one for all instances, in sysfs.
 
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;
 
-use super::file::{File, InterfaceFile, words};
+use super::file::{File, present, sysctl};
 use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::napi::{Deferral, Instances};
 use crate::net::sysfs::InterfaceDirectory;
@@ -23,7 +21,22 @@ impl KnobKind for Kind {
         let Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } = knob else {
             bail!(OTHER_KIND)
         };
-        targets(interface, Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns })
+        let wanted = Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns };
+        match Instances::open(interface) {
+            Ok(instances) => {
+                let instances = Rc::new(instances);
+                let target = |(id, _)| Wanted {
+                    target: Box::new(Instance {
+                        name: format!("napi{id}"),
+                        id,
+                        instances: instances.clone(),
+                    }),
+                    value: text(wanted),
+                };
+                Ok(instances.deferrals()?.into_iter().map(target).collect())
+            }
+            Err(error) => of_interface(interface, wanted).map_err(|other| other.context(error)),
+        }
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
@@ -33,25 +46,10 @@ impl KnobKind for Kind {
     }
 }
 
-fn targets(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
-    match Instances::open(interface) {
-        Ok(instances) => of_instances(&Rc::new(instances), wanted),
-        Err(error) => of_interface(interface, wanted).map_err(|other| other.context(error)),
-    }
-}
-
 struct Instance {
     name: String,
     id: u32,
     instances: Rc<Instances>,
-}
-
-fn of_instances(instances: &Rc<Instances>, wanted: Deferral) -> Result<Vec<Wanted>> {
-    let targets = instances.deferrals()?.into_iter().map(|(id, _)| Wanted {
-        target: Box::new(Instance { name: format!("napi{id}"), id, instances: instances.clone() }),
-        value: text(wanted),
-    });
-    Ok(targets.collect())
 }
 
 fn text(deferral: Deferral) -> String {
@@ -90,16 +88,11 @@ fn of_interface(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
         ("gro_flush_timeout", wanted.flush_timeout_ns.to_string()),
     ];
     let targets = values.into_iter().map(|(name, value)| {
-        let file = attribute(directory.path(), name)?;
-        Ok(Wanted { target: Box::new(InterfaceFile::new(file, &directory)), value })
+        let file = sysctl(directory.path().join(name), name);
+        let file = File { _directory: Some(directory.clone()), ..file };
+        present(file, &value, "the kernel is older than 5.8")
     });
     targets.collect()
-}
-
-fn attribute(directory: &Path, name: &str) -> Result<File> {
-    let path = directory.join(name);
-    ensure!(path.exists(), "{} is not there: the kernel is older than 5.8", path.display());
-    Ok(File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) })
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
-//! Packets that one poll may take from a CPU's backlog, which takes what is steered to it and what
-//! links of software hand on (Documentation/admin-guide/sysctl/net.rst, dev_weight).
-
-use std::path::Path;
+//! Packets that one poll may take from a CPU's backlog, in which steered packets wait and those that
+//! software links hand on (Documentation/admin-guide/sysctl/net.rst, dev_weight).
 
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;
@@ -15,15 +13,10 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::DevWeight { packets } = knob else { bail!(OTHER_KIND) };
-        targets(&around.sysctls, *packets)
+        Ok(vec![core_sysctl(around, "dev_weight", packets)?])
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
         vec![("dev_weight".to_owned(), Knob::DevWeight { packets: 64 })]
     }
-}
-
-/// `sysctls` is `/proc/sys/net`, but for tests.
-fn targets(sysctls: &Path, packets: u32) -> Result<Vec<Wanted>> {
-    Ok(vec![core_sysctl(sysctls, "dev_weight", packets)?])
 }

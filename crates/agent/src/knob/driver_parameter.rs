@@ -1,4 +1,4 @@
-//! Numbers that a NIC's driver keeps, as targets of knobs.
+//! Numbers in a NIC's driver, as targets of knobs.
 
 use std::rc::Rc;
 
@@ -19,10 +19,10 @@ struct DriverParameter {
 /// The driver lacks one.
 pub fn targets(of: DriverParameters, asked: &[(&'static str, Option<u32>)]) -> Result<Vec<Wanted>> {
     let of = Rc::new(of);
-    let (there, interface) = (of.all()?, of.interface());
+    let (there, interface) = (of.all()?, &of.interface);
     let given: Vec<(&'static str, u32)> =
         asked.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
-    ensure!(!given.is_empty(), "{} of {interface}: nothing to set was given", of.what());
+    ensure!(!given.is_empty(), "{} of {interface}: nothing to set was given", of.group.what);
     let missing: Vec<&str> =
         given.iter().map(|(name, _)| *name).filter(|name| !there.contains_key(name)).collect();
     if !missing.is_empty() {
@@ -50,7 +50,7 @@ impl KnobTarget for DriverParameter {
         let value = self.of.all()?.get(self.name).copied();
         value
             .map(|value| value.to_string())
-            .with_context(|| format!("{} has no {} any more", self.of.interface(), self.name))
+            .with_context(|| format!("{} has no {} any more", self.of.interface, self.name))
     }
 
     fn write(&self, value: &str) -> Result<()> {

@@ -1,20 +1,22 @@
-//! A target that is a file of the kernel's.
+//! A target that is one of the kernel's files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::{KnobTarget, Wanted};
+use super::{Around, KnobTarget, Wanted};
 use crate::net::sysfs::InterfaceDirectory;
 
-/// `parse` turns the file's text into the value's one form, `format` turns that into what is
-/// written.
+/// `parse` turns the file's text into the value's one form, and `format` turns that form into the text
+/// that is written.
 pub struct File {
     pub name: String,
     pub path: PathBuf,
     pub parse: fn(&str) -> Result<String>,
     pub format: fn(&str) -> Result<String>,
+    /// Of an interface, with the mount through which the file is reached.
+    pub _directory: Option<Arc<InterfaceDirectory>>,
 }
 
 impl KnobTarget for File {
@@ -43,63 +45,42 @@ impl KnobTarget for File {
     }
 }
 
-/// One in an interface's directory, and the mount through which it is reached.
-pub struct InterfaceFile {
-    file: File,
-    _directory: Arc<InterfaceDirectory>,
-}
-
-impl InterfaceFile {
-    pub fn new(file: File, directory: &Arc<InterfaceDirectory>) -> Self {
-        InterfaceFile { file, _directory: directory.clone() }
-    }
-}
-
-impl KnobTarget for InterfaceFile {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-
-    fn read(&self) -> Result<String> {
-        self.file.read()
-    }
-
-    fn write(&self, value: &str) -> Result<()> {
-        self.file.write(value)
-    }
-}
-
-/// For values whose text is already the one form but for white space.
+/// For values whose text is already their one form, apart from white space.
 pub fn words(text: &str) -> Result<String> {
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// A setting of the kernel's, text as it is.
+/// A setting of the kernel whose text is written as it is.
 pub fn sysctl(path: PathBuf, name: &str) -> File {
-    File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) }
-}
-
-/// A number below net.core. `sysctls` is `/proc/sys/net`, but for tests.
-pub fn core_sysctl(sysctls: &Path, name: &str, value: u32) -> Result<Wanted> {
-    let target = sysctl(sysctls.join("core").join(name), name);
-    check_writable(&target)?;
-    Ok(Wanted { target: Box::new(target), value: value.to_string() })
-}
-
-/// `missing` says why a kernel may lack it.
-pub fn check_present(target: &File, missing: &str) -> Result<()> {
-    match target.path.exists() {
-        true => Ok(()),
-        false => bail!("{} is not there: {missing}", target.path.display()),
+    File {
+        name: name.to_owned(),
+        path,
+        parse: words,
+        format: |value| Ok(value.to_owned()),
+        _directory: None,
     }
 }
 
-/// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
-pub fn check_writable(target: &File) -> Result<()> {
+/// A number below net.core.
+pub fn core_sysctl(around: &Around, name: &str, value: &impl ToString) -> Result<Wanted> {
+    writable(sysctl(around.sysctls.join("core").join(name), name), value.to_string())
+}
+
+/// `missing` says why a kernel may lack the file.
+pub fn present(target: File, value: &impl ToString, missing: &str) -> Result<Wanted> {
+    ensure!(target.path.exists(), "{} is not there: {missing}", target.path.display());
+    Ok(Wanted { target: Box::new(target), value: value.to_string() })
+}
+
+/// The kernel shows a setting that may not be changed here as read-only, or (before Linux 6.13) not at
+/// all.
+pub fn writable(target: File, value: String) -> Result<Wanted> {
     use std::os::unix::fs::PermissionsExt;
     let path = target.path.display();
     match std::fs::metadata(&target.path) {
-        Ok(metadata) if metadata.permissions().mode() & 0o222 != 0 => Ok(()),
+        Ok(metadata) if metadata.permissions().mode() & 0o222 != 0 => {
+            Ok(Wanted { target: Box::new(target), value })
+        }
         Ok(_) => bail!("{path} is read-only: it belongs to the machine's first network namespace"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             bail!("{path} is not there: it belongs to the machine's first network namespace")

@@ -1,12 +1,10 @@
-//! How long KVM polls for a guest's wake-up, at most, before it gives the CPU of a halted virtual CPU to
-//! others (Documentation/virt/kvm/halt-polling.rst): one setting for a whole machine.
-
-use std::path::Path;
+//! How long KVM polls at most for a guest's wake-up before other threads get the CPU of a halted virtual
+//! CPU (Documentation/virt/kvm/halt-polling.rst): one setting for a whole machine.
 
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;
 
-use super::file::{check_present, sysctl};
+use super::file::{present, sysctl};
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 
 /// The knob.
@@ -15,7 +13,9 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::HaltPollNs { nanoseconds } = knob else { bail!(OTHER_KIND) };
-        targets(&around.modules, *nanoseconds)
+        let path = around.modules.join("kvm/parameters/halt_poll_ns");
+        let target = sysctl(path, "halt_poll_ns");
+        Ok(vec![present(target, nanoseconds, "the module kvm is not loaded")?])
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -23,16 +23,9 @@ impl KnobKind for Kind {
     }
 }
 
-/// `modules` is `/sys/module`, but for tests.
-fn targets(modules: &Path, nanoseconds: u32) -> Result<Vec<Wanted>> {
-    let target = sysctl(modules.join("kvm/parameters/halt_poll_ns"), "halt_poll_ns");
-    check_present(&target, "the module kvm is not loaded")?;
-    Ok(vec![Wanted { target: Box::new(target), value: nanoseconds.to_string() }])
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Setting;
+    use super::super::tests::below;
     use super::*;
 
     #[test]
@@ -42,7 +35,7 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("halt_poll_ns"), "200000\n").unwrap();
         let knob = Knob::HaltPollNs { nanoseconds: 0 };
-        let change = Setting { knob, wanted: targets(root.path(), 0).unwrap() }.apply().unwrap();
+        let change = below(root.path(), &knob).unwrap().apply().unwrap();
         assert_eq!((change.before.as_str(), change.after.as_str()), ("200000", "0"));
         assert_eq!(change.put_back().unwrap(), "200000");
     }
@@ -50,7 +43,8 @@ mod tests {
     #[test]
     fn without_kvm_it_says_so() {
         let root = tempfile::tempdir().unwrap();
-        let error = targets(root.path(), 0).err().unwrap().to_string();
+        let error =
+            below(root.path(), &Knob::HaltPollNs { nanoseconds: 0 }).err().unwrap().to_string();
         assert!(error.contains("halt_poll_ns is not there: the module kvm"), "{error}");
     }
 }

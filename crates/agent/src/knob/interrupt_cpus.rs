@@ -1,12 +1,12 @@
-//! CPUs that serve an interface's interrupts: /proc/irq/N/smp_affinity_list, the same set for each
-//! of them; the kernel chooses among the set.
+//! CPUs that serve an interface's interrupts (/proc/irq/N/smp_affinity_list). All its interrupts get the
+//! same set, from which the kernel chooses.
 
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::file::File;
+use super::file::{File, sysctl};
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::interrupts;
 use crate::process::cpu_list;
@@ -17,31 +17,21 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::InterruptCpus { interface, cpus } = knob else { bail!(OTHER_KIND) };
-        targets(interface, cpus)
+        ensure!(!cpus.is_empty(), "interrupts need at least one CPU, and none was given");
+        let value = cpu_list::wanted(cpus)?;
+        let numbers = interrupts::of_interface(interface)?;
+        Ok(numbers.iter().map(|&number| wanted(Path::new("/proc/irq"), number, &value)).collect())
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
-        vec![(
-            "interrupt_cpus".to_owned(),
-            Knob::InterruptCpus { interface: interface.to_owned(), cpus: vec![0] },
-        )]
+        let interface = interface.to_owned();
+        vec![("interrupt_cpus".to_owned(), Knob::InterruptCpus { interface, cpus: vec![0] })]
     }
 }
 
-fn targets(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
-    ensure!(!cpus.is_empty(), "interrupts need at least one CPU, and none was given");
-    let value = cpu_list::wanted(cpus)?;
-    let numbers = interrupts::of_interface(interface)?;
-    Ok(numbers.iter().map(|&number| wanted(Path::new("/proc/irq"), number, &value)).collect())
-}
-
 fn wanted(irqs: &Path, number: u32, value: &str) -> Wanted {
-    let target = File {
-        name: format!("irq{number}"),
-        path: irqs.join(format!("{number}/smp_affinity_list")),
-        parse: cpu_list::canonical,
-        format: |list| Ok(list.to_owned()),
-    };
+    let path = irqs.join(format!("{number}/smp_affinity_list"));
+    let target = File { parse: cpu_list::canonical, ..sysctl(path, &format!("irq{number}")) };
     Wanted { target: Box::new(target), value: value.to_owned() }
 }
 
@@ -67,7 +57,11 @@ mod tests {
 
     #[test]
     fn no_cpu_is_no_answer() {
-        assert!(targets("lo", &[]).err().unwrap().to_string().contains("at least one"));
-        assert!(targets("lo", &[100_000]).err().unwrap().to_string().contains("there is no CPU"));
+        let refusal = |cpus| {
+            let knob = Knob::InterruptCpus { interface: "lo".into(), cpus };
+            Setting::of(&knob).err().unwrap().to_string()
+        };
+        assert!(refusal(vec![]).contains("at least one"));
+        assert!(refusal(vec![100_000]).contains("there is no CPU"));
     }
 }

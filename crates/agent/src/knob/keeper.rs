@@ -1,9 +1,9 @@
-//! Settings of a machine of somebody else's, which a run was allowed to change: a process of root's there
-//! changes them, and puts them back when its input ends.
+//! Settings of another person's machine that a run was allowed to change. A process of root on that
+//! machine changes them, and puts them back when its input ends.
 //!
-//! The kernel closes that pipe whatever ends the agent, its connection or the run. Should this process be
-//! killed too, the journal stays in /run, which a reboot clears as it clears the settings; the next keeper
-//! there takes it up, and whoever looks before that is shown what is changed.
+//! The kernel closes that pipe whatever ends the agent, its connection or the run. If this process is
+//! killed too, the journal stays in /run, which a reboot clears together with the settings. The next keeper
+//! on the machine takes the journal up; until then `--look` shows the changes.
 //!
 //! An [`Ask`] comes in, one JSON object a line, and outcomes go out, one JSON list a line.
 
@@ -23,19 +23,19 @@ use serde::{Deserialize, Serialize};
 use super::{Held, KnobChange, Schedulers, Setting, failed, now, outcome, put_back, text};
 use crate::net::Links;
 
-/// The subcommand that starts a keeper. Not for people.
+/// The subcommand that starts a keeper, which no person uses.
 pub const VERB: &str = "keep-settings";
 
-/// Of the journal; its lock says that somebody looks after it.
+/// The folder of the journal; its lock means that a keeper looks after the settings.
 const FOLDER: &str = "/run/hypertare-settings";
 const JOURNAL: &str = "before.json";
 /// A journal has one entry for each knob of a trial.
 const MOST_BYTES: u64 = 1 << 20;
-/// For the keeper of a bench that has just ended to put back.
+/// Time for the keeper of a bench that has just ended to put settings back.
 const PATIENCE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// In the directory of a machine that was given, where its shell makes them.
+/// Pipes in the directory of a machine that was given, where its shell makes them.
 const ASK: &str = "ask";
 const ANSWER: &str = "answer";
 
@@ -66,26 +66,27 @@ fn report(changed: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whatever is meant to end this process first ends its input.
+/// It ignores signals that would end it: the end of its input is its order to end.
 fn serve(folder: &Path) -> Result<()> {
     let _ = rustix::process::setsid();
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGPIPE] {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    let mut keeper = Keeper { journal: Journal::open(folder, PATIENCE) };
-    if let Ok(journal) = &mut keeper.journal {
+    // Without a journal the reason is the answer to all that is asked.
+    let mut journal = Journal::open(folder, PATIENCE);
+    if let Ok(journal) = &mut journal {
         journal.take_up()?;
     }
     for line in io::stdin().lock().lines() {
-        // Whoever asks may end in mid line: then it has ended.
+        // The agent may end in the middle of a line: then it has ended.
         let Some(ask) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
-        let mut answer = serde_json::to_vec(&keeper.answer(ask))?;
+        let mut answer = serde_json::to_vec(&answer(ask, &mut journal))?;
         answer.push(b'\n');
         // Without a reader the input is about to end, too.
         let _ = io::stdout().write_all(&answer).and_then(|()| io::stdout().flush());
     }
-    keeper.journal?.end()
+    journal?.end()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,27 +96,20 @@ enum Ask {
     PutBack { node: String, trial: u64 },
 }
 
-struct Keeper {
-    /// Or why there is none, which is the answer to all that is asked.
-    journal: Result<Journal>,
-}
-
-impl Keeper {
-    fn answer(&mut self, ask: Ask) -> Vec<KnobOutcome> {
-        match (ask, &mut self.journal) {
-            (Ask::Apply { node, trial, knob }, Ok(journal)) => {
-                vec![journal.apply(&node, trial, &knob)]
-            }
-            (Ask::Apply { node, trial, knob }, Err(error)) => {
-                vec![failed(outcome(&node, trial, &knob, KnobAction::Applied), error)]
-            }
-            (Ask::PutBack { node, trial }, Ok(journal)) => journal.put_back(&node, trial),
-            (Ask::PutBack { .. }, Err(_)) => Vec::new(),
+fn answer(ask: Ask, journal: &mut Result<Journal>) -> Vec<KnobOutcome> {
+    match (ask, journal) {
+        (Ask::Apply { node, trial, knob }, Ok(journal)) => {
+            vec![journal.apply(&node, trial, &knob)]
         }
+        (Ask::Apply { node, trial, knob }, Err(error)) => {
+            vec![failed(outcome(&node, trial, &knob, KnobAction::Applied), error)]
+        }
+        (Ask::PutBack { node, trial }, Ok(journal)) => journal.put_back(&node, trial),
+        (Ask::PutBack { .. }, Err(_)) => Vec::new(),
     }
 }
 
-/// What a knob's targets held before it was turned, by their names.
+/// The values that a knob's targets held before it was turned, by the targets' names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -133,29 +127,21 @@ impl Entry {
     /// # Errors
     /// Its targets are not there any more.
     fn change(&self) -> Result<KnobChange> {
-        let setting = Setting::of(&self.knob)?;
-        let mut held = Vec::new();
-        for (name, value) in &self.held {
-            let wanted = setting.wanted.iter().position(|wanted| wanted.target.name() == name);
-            ensure!(wanted.is_some(), "{name} is not there any more");
-            held.push((name.clone(), value.clone()));
-        }
-        let held: Vec<Held> = setting
-            .wanted
-            .into_iter()
-            .filter_map(|wanted| {
-                let (_, value) = held.iter().find(|(name, _)| name == wanted.target.name())?;
-                Some(Held { value: value.clone(), target: wanted.target })
-            })
-            .collect();
+        let mut there = Setting::of(&self.knob)?.wanted;
+        let take = |(name, value): &(String, String)| {
+            let at = there.iter().position(|wanted| wanted.target.name() == name);
+            let at = at.with_context(|| format!("{name} is not there any more"))?;
+            Ok(Held { target: there.remove(at).target, value: value.clone() })
+        };
+        let held = self.held.iter().map(take).collect::<Result<Vec<_>>>()?;
         let after = text(now(&held)?);
         let before = text(held.iter().map(|one| (&*one.target, one.value.clone())));
         Ok(KnobChange { knob: self.knob.clone(), before, after, held })
     }
 }
 
-/// The folder where it is noted how settings were, for this process alone; none while another has it, also
-/// where that one has just removed it.
+/// The lock of the journal's folder, which this process then has alone. `None` while another process has
+/// the folder, or when that one has just removed it.
 fn locked(folder: &Path) -> Result<Option<File>> {
     let made = DirBuilder::new().mode(0o755).create(folder);
     if let Err(error) = made
@@ -178,7 +164,7 @@ fn locked(folder: &Path) -> Result<Option<File>> {
     Ok(is_there.then_some(lock))
 }
 
-/// What is changed, written down before it is. Locked as long as somebody looks after it.
+/// The changes, each written down before it is made. Locked as long as a keeper looks after them.
 struct Journal {
     path: PathBuf,
     entries: Vec<Entry>,
@@ -187,7 +173,7 @@ struct Journal {
 
 impl Journal {
     /// # Errors
-    /// This is not root, or somebody else's changes are under way.
+    /// This process is not root's, or another run's changes are under way.
     fn open(folder: &Path, patience: Duration) -> Result<Self> {
         let deadline = Instant::now() + patience;
         let lock = loop {
@@ -203,32 +189,29 @@ impl Journal {
         let path = folder.join(JOURNAL);
         let entries = read(&path)?;
         let journal = Journal { path, entries, _lock: lock };
-        // That it can be written is seen before anything is changed.
+        // Before any change, to see that the journal can be written.
         journal.write()?;
         Ok(journal)
     }
 
     fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
-        let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        match self.applied(knob) {
-            Ok(change) => {
-                outcome.before = Some(change.before);
-                outcome.after = Some(change.after);
-                outcome
+        let mut apply = || {
+            let setting = Setting::of(&located(knob)?).context("not available here")?;
+            self.entries.push(Entry::of(&setting)?);
+            self.write()?;
+            // A failed change is put back like all others: a write may have done half of its work.
+            setting.apply()
+        };
+        let outcome = outcome(node, trial, knob, KnobAction::Applied);
+        match apply() {
+            Ok(KnobChange { before, after, .. }) => {
+                KnobOutcome { before: Some(before), after: Some(after), ..outcome }
             }
             Err(error) => failed(outcome, &error),
         }
     }
 
-    fn applied(&mut self, knob: &Knob) -> Result<KnobChange> {
-        let setting = Setting::of(&located(knob)?).context("not available here")?;
-        self.entries.push(Entry::of(&setting)?);
-        self.write()?;
-        // What fails is put back with all else: a write may have done half of its work.
-        setting.apply()
-    }
-
-    /// Puts everything back, the last one first. What fails stays in the journal.
+    /// Puts every change back, the last one first. A change that cannot be put back stays in the journal.
     fn put_back(&mut self, node: &str, trial: u64) -> Vec<KnobOutcome> {
         let mut outcomes = Vec::new();
         let mut left = Vec::new();
@@ -253,10 +236,10 @@ impl Journal {
         outcomes
     }
 
-    /// What an earlier keeper has left is put back.
+    /// Puts back the changes that an earlier keeper has left.
     ///
     /// # Errors
-    /// It cannot be: what, and why.
+    /// A change cannot be put back: which one, and why.
     fn take_up(&mut self) -> Result<Vec<String>> {
         let outcomes = self.put_back("", 0);
         let wrong = outcomes.iter().find_map(|one| Some((one, one.error.as_ref()?)));
@@ -268,7 +251,11 @@ impl Journal {
                 self.path.display()
             );
         }
-        Ok(outcomes.into_iter().map(|one| described(&one)).collect())
+        let became = |one: &KnobOutcome| {
+            let (before, after) = (one.before.as_deref(), one.after.as_deref());
+            format!("{:?}: {} is {} again", one.knob, before.unwrap_or("?"), after.unwrap_or("?"))
+        };
+        Ok(outcomes.iter().map(became).collect())
     }
 
     fn end(mut self) -> Result<()> {
@@ -288,11 +275,6 @@ impl Journal {
     }
 }
 
-fn described(one: &KnobOutcome) -> String {
-    let (before, after) = (one.before.as_deref(), one.after.as_deref());
-    format!("{:?}: {} is {} again", one.knob, before.unwrap_or("?"), after.unwrap_or("?"))
-}
-
 fn read(path: &Path) -> Result<Vec<Entry>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -308,7 +290,7 @@ fn read(path: &Path) -> Result<Vec<Entry>> {
     })
 }
 
-/// What is changed and looked after by nobody.
+/// The changes that no keeper looks after.
 fn left(folder: &Path) -> Vec<String> {
     let Ok(lock) = File::open(folder) else { return Vec::new() };
     if flock(&lock, FlockOperation::NonBlockingLockShared).is_err() {
@@ -327,20 +309,18 @@ fn changed(entry: &Entry) -> String {
     format!("{}, now it is {}", held.join(", "), is.unwrap_or_else(|error| format!("{error:#}")))
 }
 
-/// With an interface's name where an address of it stands: what a machine calls its interfaces is its own.
+/// The knob with an interface's name in place of its address: only the machine knows its interfaces' names.
 fn located(knob: &Knob) -> Result<Knob> {
     let mut knob = knob.clone();
     if let Some(interface) = knob.interface_mut()
         && let Ok(address) = interface.parse()
     {
-        *interface = Links::open()?
-            .holding(address)?
-            .ok_or_else(|| anyhow!("no interface here has the address {address}"))?;
+        *interface = Links::open()?.holding(address)?.name;
     }
     Ok(knob)
 }
 
-/// The agent's end: what it may not change itself is asked of the keeper.
+/// The agent's end: it asks the keeper for the changes that it may not make itself.
 pub struct Asked {
     ask: File,
     answers: BufReader<File>,
@@ -369,7 +349,7 @@ impl Asked {
     }
 
     /// # Errors
-    /// Nobody answers: they are put back by whoever looks at this machine next.
+    /// The keeper does not answer: the next run on this machine puts the settings back.
     pub fn put_back(&mut self, node: &str, trial: u64) -> Result<Vec<KnobOutcome>> {
         self.asked(&Ask::PutBack { node: node.to_owned(), trial })
     }
@@ -390,12 +370,12 @@ impl Asked {
     }
 }
 
-/// What turns a node's knobs.
+/// How a node's knobs are turned.
 pub enum Turning {
     Itself(super::Ledger),
-    /// On a machine of somebody else's, by the leave of its user.
+    /// On another person's machine, with that person's permission.
     Asked(Asked),
-    /// There, without.
+    /// On such a machine, without permission.
     Refused,
 }
 
@@ -416,7 +396,7 @@ impl Turning {
     }
 
     /// # Errors
-    /// It is not known what became of them.
+    /// It is not known whether they were put back.
     pub fn put_back(&mut self, node: &str, trial: u64) -> Result<Vec<KnobOutcome>> {
         match self {
             Turning::Itself(ledger) => Ok(ledger.put_back(node, trial)),

@@ -1,12 +1,10 @@
 //! Kernel same-page merging (Documentation/admin-guide/mm/ksm.rst): one setting for a whole machine.
-//! It looks at memory only that was offered with MADV_MERGEABLE, as a VMM does with its guest's.
-
-use std::path::Path;
+//! It scans only memory that was offered with MADV_MERGEABLE, as a VMM offers its guest's.
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::file::{File, check_present, sysctl};
+use super::file::{present, sysctl};
 use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 
 const MISSING: &str = "the kernel is built without CONFIG_KSM";
@@ -17,7 +15,17 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::Ksm { run, pages_to_scan, sleep_ms } = knob else { bail!(OTHER_KIND) };
-        targets(&around.mm, *run, *pages_to_scan, *sleep_ms)
+        let directory = around.mm.join("ksm");
+        let mut wanted = Vec::new();
+        for (name, number) in [("pages_to_scan", pages_to_scan), ("sleep_millisecs", sleep_ms)] {
+            if let Some(number) = number {
+                wanted.push(present(sysctl(directory.join(name), name), number, MISSING)?);
+            }
+        }
+        // Last, so that ksmd begins at its final speed, and stops first when the knob is put back.
+        let run = present(sysctl(directory.join("run"), "run"), &u8::from(*run), MISSING)?;
+        wanted.push(Wanted { target: Box::new(Run(run.target)), value: run.value });
+        Ok(wanted)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -25,32 +33,9 @@ impl KnobKind for Kind {
     }
 }
 
-/// `mm` is `/sys/kernel/mm`, but for tests.
-fn targets(
-    mm: &Path,
-    run: bool,
-    pages_to_scan: Option<u32>,
-    sleep_ms: Option<u32>,
-) -> Result<Vec<Wanted>> {
-    let directory = mm.join("ksm");
-    let numbers = [("pages_to_scan", pages_to_scan), ("sleep_millisecs", sleep_ms)];
-    let mut wanted = Vec::new();
-    for (name, number) in numbers {
-        let Some(number) = number else { continue };
-        let target = sysctl(directory.join(name), name);
-        check_present(&target, MISSING)?;
-        wanted.push(Wanted { target: Box::new(target), value: number.to_string() });
-    }
-    // Last, so that it begins as fast as it is to go on, and is the first to be put back.
-    let target = Run(sysctl(directory.join("run"), "run"));
-    check_present(&target.0, MISSING)?;
-    wanted.push(Wanted { target: Box::new(target), value: u8::from(run).to_string() });
-    Ok(wanted)
-}
-
-/// Whether ksmd runs: 1 or 0. Merged pages stay merged when it merely stops: 2 takes them apart, so
-/// that no trial begins with what another one has merged.
-struct Run(File);
+/// Whether ksmd runs: 1 or 0. Merged pages stay merged when it merely stops; 2 takes them apart, so that
+/// no trial begins with pages that another one has merged.
+struct Run(Box<dyn KnobTarget>);
 
 impl KnobTarget for Run {
     fn name(&self) -> &str {
@@ -72,7 +57,7 @@ impl KnobTarget for Run {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Setting;
+    use super::super::tests::below;
     use super::*;
 
     fn mm() -> tempfile::TempDir {
@@ -90,8 +75,7 @@ mod tests {
     fn it_is_set_and_put_back() {
         let root = mm();
         let knob = Knob::Ksm { run: true, pages_to_scan: Some(4000), sleep_ms: Some(0) };
-        let wanted = targets(root.path(), true, Some(4000), Some(0)).unwrap();
-        let change = Setting { knob, wanted }.apply().unwrap();
+        let change = below(root.path(), &knob).unwrap().apply().unwrap();
         assert_eq!(change.after, "pages_to_scan=4000 sleep_millisecs=0 run=1");
         assert_eq!(change.put_back().unwrap(), "pages_to_scan=100 sleep_millisecs=20 run=0");
     }
@@ -99,9 +83,11 @@ mod tests {
     #[test]
     fn speed_is_left_alone_unless_asked_for() {
         let root = mm();
-        assert_eq!(targets(root.path(), true, None, None).unwrap().len(), 1);
+        let setting =
+            || below(root.path(), &Knob::Ksm { run: true, pages_to_scan: None, sleep_ms: None });
+        assert_eq!(setting().unwrap().wanted.len(), 1);
         std::fs::remove_dir_all(root.path().join("ksm")).unwrap();
-        let error = targets(root.path(), false, None, None).err().unwrap().to_string();
+        let error = setting().err().unwrap().to_string();
         assert!(error.contains("CONFIG_KSM"), "{error}");
     }
 }

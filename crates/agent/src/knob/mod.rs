@@ -1,12 +1,11 @@
 //! Settings that can be probed, applied and put back.
 //!
-//! A knob is one or more [`KnobTarget`]s and what each should hold. All the care is here, once: every
-//! target is read before anything is written; what is written is read back and has to be what was
-//! asked for; if a target fails, those before it are put back; and a [`Ledger`] puts back, the last
-//! one first, whatever ends the trial.
+//! A knob is one or more [`KnobTarget`]s, each with the value that it should hold. All kinds share these
+//! precautions: every target is read before anything is written; a value that was written is read back and
+//! has to be the requested one; if a target fails, those before it are put back; and a [`Ledger`] puts all
+//! knobs back, the last one first, whatever ends the trial.
 //!
-//! A kind of knob is a module with a [`KnobKind`], and a line of the table below, which is all that others
-//! know of it.
+//! A kind of knob is a module with a [`KnobKind`], and a line of the table below. Nothing else names it.
 //!
 //! A driver or kernel that lacks a knob is an error with the reason, never silence.
 
@@ -35,20 +34,20 @@ mod traffic_classes;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, ensure};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 
 pub use scheduler_weight::Schedulers;
 
-/// Something that holds one value, as text in one form: equal values are equal texts.
+/// A setting that holds one value, as text in one form: equal values are equal texts.
 pub trait KnobTarget {
-    /// What a person would call it, unique in its knob.
+    /// Its name for people, unique in its knob.
     fn name(&self) -> &str;
     fn read(&self) -> Result<String>;
     fn write(&self, value: &str) -> Result<()>;
 }
 
-/// A target and what it should hold.
+/// A target and the value that it should hold.
 pub struct Wanted {
     target: Box<dyn KnobTarget>,
     value: String,
@@ -80,18 +79,20 @@ const OTHER_KIND: &str = "it is a knob of another kind";
 
 /// One kind of knob.
 trait KnobKind: Sync {
-    /// Its targets, and what each should hold.
+    /// Its targets, and the value that each should hold.
     ///
     /// # Errors
     /// This node lacks them, and why.
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>>;
 
-    /// What to look at to know how it is, by name. What is asked for does not matter to a look, but for
-    /// CPUs: one that is there.
-    fn shown(&self, interface: &str) -> Vec<(String, Knob)>;
+    /// Knobs whose targets show its present values, by name. The values in these knobs do not matter,
+    /// except that a CPU has to exist.
+    fn shown(&self, _interface: &str) -> Vec<(String, Knob)> {
+        Vec::new()
+    }
 }
 
-/// What plans call them, and the module of each.
+/// The names of the kinds in plans, and the module of each.
 macro_rules! knobs {
     ($($knob:ident => $module:ident),+ $(,)?) => {
         const ALL: &[&dyn KnobKind] = &[$(&$module::Kind),+];
@@ -140,7 +141,7 @@ pub struct KnobChange {
     held: Vec<Held>,
 }
 
-/// A target and what it held.
+/// A target and the value that it held.
 struct Held {
     target: Box<dyn KnobTarget>,
     value: String,
@@ -152,14 +153,11 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
-        Self::among(knob, &Schedulers::default())
+        Self::among(knob, &Around::default())
     }
 
-    /// The same where there may be guests with CPU weights.
-    fn among(knob: &Knob, schedulers: &Schedulers) -> Result<Self> {
-        let around = Around { schedulers: schedulers.clone(), ..Around::default() };
-        let wanted = kind(knob).targets(knob, &around)?;
-        Ok(Setting { knob: knob.clone(), wanted })
+    fn among(knob: &Knob, around: &Around) -> Result<Self> {
+        Ok(Setting { knob: knob.clone(), wanted: kind(knob).targets(knob, around)? })
     }
 
     /// How it is now.
@@ -170,8 +168,8 @@ impl Setting {
     /// Turns it, wholly or not at all.
     ///
     /// # Errors
-    /// A target could not be written, or holds something else afterwards; everything is then as it
-    /// was, or the error says what is not.
+    /// A target could not be written, or holds another value afterwards. All targets are then as they were,
+    /// or the error names those that are not.
     pub fn apply(self) -> Result<KnobChange> {
         let values = self.read()?;
         let before = text(self.targets().zip(values.iter().cloned()));
@@ -198,35 +196,31 @@ impl Setting {
 }
 
 impl KnobChange {
-    /// Puts everything back, tries every target even if one fails, and returns how it is then.
+    /// Puts every target back, even if one fails, and returns the values that they hold then.
     pub fn put_back(self) -> Result<String> {
         restore(&self.held)?;
         Ok(text(now(&self.held)?))
     }
 }
 
-/// The knobs that were turned, to be put back in the reverse order. Dropping it puts them back too,
-/// as far as that goes.
+/// The knobs that were turned, to be put back in the reverse order. Dropping it puts them back too, as far
+/// as possible.
 #[derive(Default)]
 pub struct Ledger {
     changes: Vec<KnobChange>,
-    schedulers: Schedulers,
+    around: Around,
 }
 
 impl Ledger {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Where guests' CPU weights can be turned.
+    /// A ledger of a bench in which guests' CPU weights can be changed.
     pub fn with(schedulers: Schedulers) -> Self {
-        Ledger { changes: Vec::new(), schedulers }
+        Ledger { changes: Vec::new(), around: Around { schedulers, ..Around::default() } }
     }
 
-    /// Turns a knob and remembers how it was. What went wrong is in the outcome.
+    /// Turns a knob and remembers its values before. The outcome names an error.
     pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
         let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        let setting = match Setting::among(knob, &self.schedulers) {
+        let setting = match Setting::among(knob, &self.around) {
             Ok(setting) => setting,
             Err(error) => return failed(outcome, &error.context("not available here")),
         };
@@ -241,20 +235,16 @@ impl Ledger {
         }
     }
 
-    /// Puts every knob back, the last one first. One that fails does not keep the others.
+    /// Puts every knob back, the last one first, even if one of them fails.
     pub fn put_back(&mut self, node: &str, trial: u64) -> Vec<KnobOutcome> {
         let changes = std::mem::take(&mut self.changes).into_iter().rev();
         changes.map(|change| put_back(node, trial, change)).collect()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
     }
 }
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        // Nobody is left to hear what fails.
+        // Nobody is left to hear of an error.
         self.put_back("", 0);
     }
 }
@@ -288,22 +278,21 @@ fn failed(mut outcome: KnobOutcome, error: &anyhow::Error) -> KnobOutcome {
     outcome
 }
 
-/// Writes what is not there yet, and makes sure that it is there then. A target that holds the value
-/// already need not be writable: `lro: off` is done on a driver that has no LRO.
+/// Writes a value unless the target holds it already, and reads it back. A target that holds the value
+/// already need not be writable: `lro: off` succeeds on a driver that has no LRO.
 fn write(target: &dyn KnobTarget, value: &str) -> Result<()> {
     if target.read()? == value {
         return Ok(());
     }
     target.write(value).with_context(|| format!("setting {} to {value}", target.name()))?;
     let now = target.read()?;
-    match now == value {
-        true => Ok(()),
-        false => Err(anyhow!(
-            "{} was set to {value} and the kernel took it, but it is {now}: the driver has its own \
-             mind about it",
-            target.name()
-        )),
-    }
+    ensure!(
+        now == value,
+        "{} was set to {value} and the kernel took it, but it is {now}: the driver has its own \
+         mind about it",
+        target.name()
+    );
+    Ok(())
 }
 
 fn roll_back(held: &[Held], error: anyhow::Error) -> anyhow::Error {
@@ -313,22 +302,20 @@ fn roll_back(held: &[Held], error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// The last one first, every one.
+/// Puts every target back, the last one first.
 fn restore(held: &[Held]) -> Result<()> {
     let tries = held.iter().rev().map(|held| write(&*held.target, &held.value));
     let errors: Vec<String> =
         tries.filter_map(Result::err).map(|error| format!("{error:#}")).collect();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(anyhow!("{}", errors.join("; "))),
-    }
+    ensure!(errors.is_empty(), "{}", errors.join("; "));
+    Ok(())
 }
 
 fn now(held: &[Held]) -> Result<Vec<(&dyn KnobTarget, String)>> {
     held.iter().map(|held| Ok((&*held.target, held.target.read()?))).collect()
 }
 
-/// One target's value by itself, several with their names.
+/// A single target's value alone, those of several with their names.
 fn text<'a>(values: impl IntoIterator<Item = (&'a dyn KnobTarget, String)>) -> String {
     let values: Vec<(&dyn KnobTarget, String)> = values.into_iter().collect();
     match &values[..] {
@@ -343,11 +330,20 @@ fn text<'a>(values: impl IntoIterator<Item = (&'a dyn KnobTarget, String)>) -> S
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::path::Path;
     use std::rc::Rc;
 
     use anyhow::bail;
 
     use super::*;
+
+    /// A knob whose files are below a directory of the test's.
+    pub fn below(root: &Path, knob: &Knob) -> Result<Setting> {
+        let root = root.to_owned();
+        let (mm, modules) = (root.clone(), root.clone());
+        let schedulers = Schedulers::default();
+        Setting::among(knob, &Around { sysctls: root, mm, modules, schedulers })
+    }
 
     /// Cells that can be made to refuse a value, or to turn it into another.
     #[derive(Default)]
@@ -438,7 +434,7 @@ mod tests {
     #[test]
     fn the_ledger_puts_back_the_last_one_first_also_when_dropped() {
         let board = board(&["1"]);
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         for value in ["2", "3", "4"] {
             ledger.changes.push(setting(&board, &[value]).apply().unwrap());
         }
@@ -450,7 +446,7 @@ mod tests {
     #[test]
     fn a_knob_that_cannot_go_back_is_reported_and_keeps_no_other() {
         let board = board(&["refused", "1"]);
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::default();
         ledger.changes.push(setting(&board, &["5"]).apply().unwrap());
         let mut second = setting(&board, &["5", "6"]);
         second.wanted.remove(0);
@@ -460,13 +456,13 @@ mod tests {
         assert_eq!((outcomes[1].error.as_ref(), outcomes[1].after.as_deref()), (None, Some("1")));
         assert_eq!(outcomes[1].before.as_deref(), Some("6"));
         assert!(outcomes.iter().all(|o| o.action == KnobAction::PutBack && o.trial == 4));
-        assert!(ledger.is_empty());
+        assert!(ledger.changes.is_empty());
     }
 
     #[test]
     fn a_knob_without_a_place_is_not_available() {
         let knob = Knob::Mtu { interface: "no-such-if".into(), bytes: 1500 };
-        let outcome = Ledger::new().apply("sut", 1, &knob);
+        let outcome = Ledger::default().apply("sut", 1, &knob);
         let error = outcome.error.unwrap();
         assert!(
             error.starts_with("not available here: there is no interface no-such-if"),

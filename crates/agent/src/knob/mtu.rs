@@ -11,7 +11,7 @@ use crate::net::Links;
 /// Below this the kernel switches IPv6 off on a link (RFC 8200, section 5).
 const LEAST_FOR_IPV6: u32 = 1280;
 
-/// Hardware negotiates for seconds.
+/// Time for hardware to negotiate, which takes seconds.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 struct Mtu {
@@ -26,31 +26,23 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::Mtu { interface, bytes } = knob else { bail!(OTHER_KIND) };
-        targets(interface, *bytes)
+        let links = Links::open()?;
+        links.get(interface)?;
+        // The link-local address does not count: it comes back by itself.
+        let is_lost = |one: &String| one.contains(':') && !one.starts_with("fe80:");
+        ensure!(
+            *bytes >= LEAST_FOR_IPV6 || !links.addresses(interface)?.iter().any(is_lost),
+            "{interface} has IPv6 addresses, which the kernel takes away below {LEAST_FOR_IPV6} bytes \
+             and which would not come back with the old MTU: use IPv4 for an MTU of {bytes}"
+        );
+        let (name, interface) = (format!("mtu of {interface}"), interface.clone());
+        let target = Box::new(Mtu { name, interface, links });
+        Ok(vec![Wanted { target, value: bytes.to_string() }])
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
         vec![("mtu".to_owned(), Knob::Mtu { interface: interface.to_owned(), bytes: 1500 })]
     }
-}
-
-fn targets(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
-    let links = Links::open()?;
-    links.get(interface)?;
-    ensure!(
-        bytes >= LEAST_FOR_IPV6 || !has_ipv6(&links, interface)?,
-        "{interface} has IPv6 addresses, which the kernel takes away below {LEAST_FOR_IPV6} bytes \
-         and which would not come back with the old MTU: use IPv4 for an MTU of {bytes}"
-    );
-    let target =
-        Mtu { name: format!("mtu of {interface}"), interface: interface.to_owned(), links };
-    Ok(vec![Wanted { target: Box::new(target), value: bytes.to_string() }])
-}
-
-/// The link-local address does not count: it comes back by itself.
-fn has_ipv6(links: &Links, interface: &str) -> Result<bool> {
-    let addresses = links.addresses(interface)?;
-    Ok(addresses.iter().any(|address| address.contains(':') && !address.starts_with("fe80:")))
 }
 
 impl KnobTarget for Mtu {
@@ -66,7 +58,7 @@ impl KnobTarget for Mtu {
         let bytes = value.parse().with_context(|| format!("{value:?} is not an MTU"))?;
         let had_carrier = self.links.get(&self.interface)?.carrier;
         self.links.set_mtu(&self.interface, bytes)?;
-        // Some drivers begin anew, and drop what is sent meanwhile.
+        // Some drivers restart, and drop the packets that are sent meanwhile.
         match had_carrier {
             true => self.links.wait_for_carrier(&self.interface, CARRIER_LIMIT),
             false => Ok(()),

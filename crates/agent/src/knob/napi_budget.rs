@@ -1,7 +1,5 @@
-//! What one softirq may take from all NAPI instances: packets, and time
+//! How many packets one softirq may take from all NAPI instances, and for how long
 //! (Documentation/admin-guide/sysctl/net.rst, netdev_budget and netdev_budget_usecs).
-
-use std::path::Path;
 
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;
@@ -15,7 +13,11 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::NapiBudget { packets, microseconds } = knob else { bail!(OTHER_KIND) };
-        targets(&around.sysctls, *packets, *microseconds)
+        let mut wanted = vec![core_sysctl(around, "netdev_budget", packets)?];
+        if let Some(microseconds) = microseconds {
+            wanted.push(core_sysctl(around, "netdev_budget_usecs", microseconds)?);
+        }
+        Ok(wanted)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -26,18 +28,9 @@ impl KnobKind for Kind {
     }
 }
 
-/// `sysctls` is `/proc/sys/net`, but for tests.
-fn targets(sysctls: &Path, packets: u32, microseconds: Option<u32>) -> Result<Vec<Wanted>> {
-    let mut wanted = vec![core_sysctl(sysctls, "netdev_budget", packets)?];
-    if let Some(microseconds) = microseconds {
-        wanted.push(core_sysctl(sysctls, "netdev_budget_usecs", microseconds)?);
-    }
-    Ok(wanted)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Setting;
+    use super::super::tests::below;
     use super::*;
 
     #[test]
@@ -47,14 +40,14 @@ mod tests {
         let file = |name: &str| root.path().join("core").join(name);
         std::fs::write(file("netdev_budget"), "300\n").unwrap();
         std::fs::write(file("netdev_budget_usecs"), "8000\n").unwrap();
-        assert_eq!(targets(root.path(), 50, None).unwrap().len(), 1);
-        let knob = Knob::NapiBudget { packets: 50, microseconds: Some(2000) };
-        let wanted = targets(root.path(), 50, Some(2000)).unwrap();
-        let change = Setting { knob, wanted }.apply().unwrap();
+        let setting =
+            |microseconds| below(root.path(), &Knob::NapiBudget { packets: 50, microseconds });
+        assert_eq!(setting(None).unwrap().wanted.len(), 1);
+        let change = setting(Some(2000)).unwrap().apply().unwrap();
         assert_eq!(change.after, "netdev_budget=50 netdev_budget_usecs=2000");
         assert_eq!(change.put_back().unwrap(), "netdev_budget=300 netdev_budget_usecs=8000");
         std::fs::remove_file(file("netdev_budget")).unwrap();
-        let error = targets(root.path(), 50, None).err().unwrap().to_string();
+        let error = setting(None).err().unwrap().to_string();
         assert!(error.contains("first network namespace"), "{error}");
     }
 }

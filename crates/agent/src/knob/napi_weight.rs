@@ -1,12 +1,14 @@
-//! The NAPI weight of an interface. The kernel lets a driver choose it when it adds an instance and
-//! offers no way to change it, so this takes what is there:
+//! The NAPI weight of an interface. A driver chooses it when it adds an instance, and the kernel offers no
+//! way to change it. So this uses the first of these that exists:
 //!
-//! - `hypertare_napi`, the project's own module (`kernel/`): any driver, at once.
-//! - virtio_net's own parameter, which the driver reads when it is loaded. It is not loaded anew
-//!   here: the interface would vanish with its addresses, and with what other knobs have set. A
-//!   guest's init gives it the parameter when `virtio_net.napi_weight=N` is among the kernel's
-//!   arguments; here it is read, and has to be what is asked for.
-//! - The netlink settings of single instances (Linux 6.13) have no weight.
+//! - `hypertare_napi`, the project's own module (`kernel/`): it changes the weight under any driver, at
+//!   once.
+//! - virtio_net's own parameter, which the driver reads when it is loaded. The driver is not reloaded here:
+//!   the interface would vanish with its addresses and with the settings of other knobs. A guest's init
+//!   loads it with the parameter when `virtio_net.napi_weight=N` is among the kernel's arguments; here the
+//!   parameter is read, and has to be the requested weight.
+//!
+//! The netlink settings of single instances (Linux 6.13) have no weight.
 
 use std::fs;
 use std::path::Path;
@@ -29,30 +31,23 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::NapiWeight { interface, weight } = knob else { bail!(OTHER_KIND) };
-        targets(interface, *weight)
+        ensure!((1..=MOST).contains(weight), "a weight is from 1 to {MOST}, not {weight}");
+        Links::open()?.get(interface)?;
+        let target: Box<dyn KnobTarget> = match napi_module::ensure_loaded() {
+            Ok(()) => Box::new(Weight { interface: interface.clone() }),
+            Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
+        };
+        let value = with_all(&target.read()?, *weight);
+        Ok(vec![Wanted { target, value }])
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
-        vec![(
-            "napi_weight".to_owned(),
-            Knob::NapiWeight { interface: interface.to_owned(), weight: 64 },
-        )]
+        let interface = interface.to_owned();
+        vec![("napi_weight".to_owned(), Knob::NapiWeight { interface, weight: 64 })]
     }
 }
 
-fn targets(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
-    ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
-    Links::open()?.get(interface)?;
-    let target: Box<dyn KnobTarget> = match napi_module::ensure_loaded() {
-        Ok(()) => Box::new(Weight { interface: interface.to_owned() }),
-        Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
-    };
-    let value = target.read()?;
-    let wanted = with_all(&value, weight);
-    Ok(vec![Wanted { target, value: wanted }])
-}
-
-/// Every weight of `8 8 by hypertare_napi` replaced.
+/// Replaces every weight in a text such as `8 8 by hypertare_napi`.
 fn with_all(value: &str, weight: u32) -> String {
     let (weights, way) = value.split_once(" by ").unwrap_or((value, ""));
     let same: Vec<String> = weights.split(' ').map(|_| weight.to_string()).collect();
@@ -100,7 +95,7 @@ fn find<'a>(text: &'a str, interface: &str) -> Option<&'a str> {
     })
 }
 
-/// Read-only: what the driver was loaded with.
+/// The parameter with which the driver was loaded, which cannot be changed.
 struct VirtioParameter;
 
 impl VirtioParameter {
@@ -136,6 +131,7 @@ impl KnobTarget for VirtioParameter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Setting;
     use super::*;
 
     #[test]
@@ -154,7 +150,9 @@ mod tests {
     #[test]
     fn weights_out_of_bounds_are_refused() {
         for weight in [0, MOST + 1] {
-            assert!(targets("lo", weight).err().unwrap().to_string().contains("from 1 to 1024"));
+            let knob = Knob::NapiWeight { interface: "lo".into(), weight };
+            let error = Setting::of(&knob).err().unwrap().to_string();
+            assert!(error.contains("from 1 to 1024"), "{error}");
         }
     }
 }

@@ -39,7 +39,7 @@ impl KnobKind for Kind {
 /// The names of a bridge's ports, in the order in which they were made.
 ///
 /// # Errors
-/// It is no bridge, or has none: whatever is to be set there would be set nowhere.
+/// It is no bridge, or has no ports: the offload would be set nowhere.
 fn ports_of(bridge: &str) -> Result<Vec<String>> {
     let links = Links::open()?;
     let index = links.get(bridge)?.index;

@@ -1,5 +1,5 @@
-//! Receive packet steering: CPUs that take packets over from the one that was interrupted, by
-//! receive queue (rps_cpus; Documentation/networking/scaling.rst).
+//! Receive packet steering: for each receive queue, the CPUs that take packets over from the interrupted
+//! one (rps_cpus; Documentation/networking/scaling.rst).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
-use super::file::{File, InterfaceFile};
+use super::file::File;
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::sysfs::InterfaceDirectory;
 use crate::process::cpu_list;
@@ -18,31 +18,25 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::ReceiveSteering { interface, cpus } = knob else { bail!(OTHER_KIND) };
-        targets(interface, cpus)
+        let value = cpu_list::wanted(cpus)?;
+        let directory = Arc::new(InterfaceDirectory::find(interface)?);
+        let queues = queues(&directory.path().join("queues"))?;
+        ensure!(
+            !queues.is_empty(),
+            "{interface} has no receive queue that can be steered: the kernel is built without \
+             CONFIG_RPS, or the link has none"
+        );
+        let wanted = queues.into_iter().map(|(name, path)| Wanted {
+            target: Box::new(File { _directory: Some(directory.clone()), ..file(name, path) }),
+            value: value.clone(),
+        });
+        Ok(wanted.collect())
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
-        vec![(
-            "receive_steering".to_owned(),
-            Knob::ReceiveSteering { interface: interface.to_owned(), cpus: vec![] },
-        )]
+        let interface = interface.to_owned();
+        vec![("receive_steering".to_owned(), Knob::ReceiveSteering { interface, cpus: vec![] })]
     }
-}
-
-fn targets(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
-    let value = cpu_list::wanted(cpus)?;
-    let directory = Arc::new(InterfaceDirectory::find(interface)?);
-    let queues = queues(&directory.path().join("queues"))?;
-    ensure!(
-        !queues.is_empty(),
-        "{interface} has no receive queue that can be steered: the kernel is built without \
-         CONFIG_RPS, or the link has none"
-    );
-    let wanted = queues.into_iter().map(|(name, path)| Wanted {
-        target: Box::new(InterfaceFile::new(file(name, path), &directory)),
-        value: value.clone(),
-    });
-    Ok(wanted.collect())
 }
 
 /// `rx-0`, `rx-1` and on, with their files.
@@ -62,7 +56,7 @@ fn queues(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn file(name: String, path: PathBuf) -> File {
-    File { name, path, parse: cpu_list::from_mask, format: cpu_list::to_mask }
+    File { name, path, parse: cpu_list::from_mask, format: cpu_list::to_mask, _directory: None }
 }
 
 #[cfg(test)]

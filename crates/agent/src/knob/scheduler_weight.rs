@@ -1,5 +1,5 @@
-//! Weights of schedulers: in Xen's, of the driver domain and of guests; elsewhere of cgroups, of the
-//! threads that move packets for guests and of guests' virtual CPUs.
+//! Weights of schedulers: under Xen those of the driver domain and of guests; elsewhere those of the
+//! cgroups with the threads that move guests' packets and with guests' virtual CPUs.
 
 use std::cell::RefCell;
 use std::fs;
@@ -15,15 +15,15 @@ use crate::xen::scheduler::DRIVER_DOMAIN;
 use crate::xen::store::Store;
 use crate::xen::{Role, journal, role, scheduler, toolstack};
 
-/// Where weights can be turned: groups of CPU weights, where a bench has them; and what this run's guests
-/// of Xen are called after, on a host that is not the experiment's own.
+/// Where weights can be changed: a bench's groups with CPU weights, if it has some; and the scope that is
+/// in the names of this run's Xen guests, on a host that is not the experiment's own.
 #[derive(Clone, Default)]
 pub struct Schedulers {
     pub groups: Option<Groups>,
     pub scope: Option<Scope>,
 }
 
-/// A guest by the name that Xen's tools know it by: it ends with the run.
+/// A guest, by its name for Xen's tools. It ends with the run, so its weight needs no journal.
 struct Guest(String);
 
 impl KnobTarget for Guest {
@@ -40,10 +40,10 @@ impl KnobTarget for Guest {
     }
 }
 
-/// The driver domain, whose weight others have to put back should nobody here be left to do so.
+/// The driver domain. If this run is killed, another process has to put its weight back.
 struct Driver {
     scope: Option<Scope>,
-    /// As it was read last.
+    /// The weight that was read last.
     seen: RefCell<Option<String>>,
 }
 
@@ -78,7 +78,7 @@ fn parse(value: &str) -> Result<u32> {
     value.parse().with_context(|| format!("{value:?} is no weight"))
 }
 
-/// A cgroup's, in that cgroup's own scale.
+/// A cgroup's weight, in that file's own scale.
 struct Group(PathBuf);
 
 impl KnobTarget for Group {
@@ -103,27 +103,23 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::SchedulerWeight { weight, guest } = knob else { bail!(OTHER_KIND) };
-        targets(*weight, guest.as_deref(), &around.schedulers)
+        let (guest, schedulers) = (guest.as_deref(), &around.schedulers);
+        if let Some(groups) = &schedulers.groups {
+            let target = Box::new(Group(groups.file(guest)?));
+            return Ok(vec![Wanted { target, value: groups.value(*weight)?.to_string() }]);
+        }
+        if role() != Some(Role::Driver) {
+            bail!("this is no driver domain of Xen, and the bench has no weights of its own");
+        }
+        let scope = schedulers.scope.as_ref();
+        let target: Box<dyn KnobTarget> = match guest {
+            Some(guest) => Box::new(Guest(toolstack::name(scope, guest))),
+            None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
+        };
+        Ok(vec![Wanted { target, value: weight.to_string() }])
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
         vec![("scheduler_weight".to_owned(), Knob::SchedulerWeight { weight: 256, guest: None })]
     }
-}
-
-/// `guest`: nothing for the driver domain.
-fn targets(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
-    if let Some(groups) = &schedulers.groups {
-        let target = Box::new(Group(groups.file(guest)?));
-        return Ok(vec![Wanted { target, value: groups.value(weight)?.to_string() }]);
-    }
-    if role() != Some(Role::Driver) {
-        bail!("this is no driver domain of Xen, and the bench has no weights of its own");
-    }
-    let scope = schedulers.scope.as_ref();
-    let target: Box<dyn KnobTarget> = match guest {
-        Some(guest) => Box::new(Guest(toolstack::name(scope, guest))),
-        None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
-    };
-    Ok(vec![Wanted { target, value: weight.to_string() }])
 }

@@ -1,15 +1,13 @@
-//! Default and largest socket buffers: what sockets get that do not ask, and the most that they may
+//! Default and largest socket buffers: the size of a socket that asks for none, and the most that one may
 //! ask for or grow to. Format: tcp(7), socket(7).
 //!
-//! net.core's belong to the machine's first network namespace and apply in all of them, so in
-//! another one, a container's, they cannot be set, and this knob is not available there.
-
-use std::path::Path;
+//! The settings below net.core belong to the machine's first network namespace and apply in all of them.
+//! They cannot be set in another one, such as a container's, so this knob is not available there.
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::Knob;
 
-use super::file::{check_writable, sysctl};
+use super::file::{core_sysctl, sysctl};
 use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 
 const CORE: [&str; 4] = ["rmem_default", "rmem_max", "wmem_default", "wmem_max"];
@@ -21,7 +19,17 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::SocketBuffers { bytes } = knob else { bail!(OTHER_KIND) };
-        targets(&around.sysctls, *bytes)
+        let mut wanted = Vec::new();
+        for name in CORE {
+            wanted.push(core_sysctl(around, name, bytes)?);
+        }
+        for name in TCP {
+            let target = sysctl(around.sysctls.join("ipv4").join(name), name);
+            let value = with_default_and_max(&target.read()?, *bytes)
+                .with_context(|| format!("{} is not three numbers", target.path.display()))?;
+            wanted.push(Wanted { target: Box::new(target), value });
+        }
+        Ok(wanted)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -29,24 +37,7 @@ impl KnobKind for Kind {
     }
 }
 
-/// `sysctls` is `/proc/sys/net`, but for tests.
-fn targets(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
-    let mut wanted = Vec::new();
-    for name in CORE {
-        let target = sysctl(sysctls.join("core").join(name), name);
-        check_writable(&target)?;
-        wanted.push(Wanted { target: Box::new(target), value: bytes.to_string() });
-    }
-    for name in TCP {
-        let target = sysctl(sysctls.join("ipv4").join(name), name);
-        let value = with_default_and_max(&target.read()?, bytes)
-            .with_context(|| format!("{} is not three numbers", target.path.display()))?;
-        wanted.push(Wanted { target: Box::new(target), value });
-    }
-    Ok(wanted)
-}
-
-/// The least stays as it is, unless it would be more than the new default.
+/// The smallest size stays as it is, unless it would exceed the new default.
 fn with_default_and_max(now: &str, bytes: u64) -> Option<String> {
     let numbers: Vec<u64> = now.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let [least, _, _] = numbers[..] else { return None };
@@ -55,7 +46,10 @@ fn with_default_and_max(now: &str, bytes: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::super::Setting;
+    use super::super::tests::below;
     use super::*;
 
     fn sysctls() -> tempfile::TempDir {
@@ -75,8 +69,7 @@ mod tests {
     }
 
     fn setting(root: &Path, bytes: u64) -> Result<Setting> {
-        let knob = Knob::SocketBuffers { bytes };
-        Ok(Setting { knob, wanted: targets(root, bytes)? })
+        below(root, &Knob::SocketBuffers { bytes })
     }
 
     #[test]

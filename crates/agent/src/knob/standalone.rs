@@ -1,5 +1,4 @@
-//! `hypertare-agent knob`: looks at knobs without a plan. It turns none: nobody would be there to
-//! put it back.
+//! `hypertare-agent knob`: shows knobs without a plan. It turns none, because nothing would put them back.
 
 use std::io::{self, Write};
 

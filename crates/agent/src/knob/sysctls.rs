@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use hypertare_plan::Knob;
 
-use super::file::{check_writable, sysctl};
+use super::file::{sysctl, words, writable};
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
 
-/// The knob.
+/// The knob. It shows no settings, for there are a thousand.
 pub struct Kind;
 
 impl KnobKind for Kind {
@@ -16,15 +16,10 @@ impl KnobKind for Kind {
         let Knob::Sysctls { values } = knob else { bail!(OTHER_KIND) };
         values.iter().map(|(name, value)| wanted(&around.sysctls, name, value)).collect()
     }
-
-    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
-        // There are a thousand.
-        Vec::new()
-    }
 }
 
-/// `sysctls` is `/proc/sys/net`, but for tests. A name leads nowhere else: it has no dots, and folders below
-/// that have links nowhere.
+/// `sysctls` is `/proc/sys/net`, but for tests. No name leads elsewhere: names have no dots, and no folder
+/// below has links.
 fn wanted(sysctls: &Path, name: &str, value: &str) -> Result<Wanted> {
     let is_word = |word: &str| {
         !word.is_empty()
@@ -38,9 +33,7 @@ fn wanted(sysctls: &Path, name: &str, value: &str) -> Result<Wanted> {
         bail!("{name}: its value is one line");
     }
     let target = sysctl(sysctls.join(below), name);
-    check_writable(&target)?;
-    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    Ok(Wanted { target: Box::new(target), value })
+    writable(target, words(value)?)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Transparent huge pages (Documentation/admin-guide/mm/transhuge.rst): one setting for a whole
 //! machine.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Knob, ThpDefrag, ThpEnabled};
 
-use super::file::{File, check_present, sysctl};
+use super::file::{File, present, sysctl};
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
+use crate::values::spelt;
+
+const MISSING: &str = "the kernel is built without CONFIG_TRANSPARENT_HUGEPAGE";
 
 /// The knob.
 pub struct Kind;
@@ -15,7 +16,20 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn targets(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
         let Knob::Thp { enabled, defrag, scan_sleep_ms } = knob else { bail!(OTHER_KIND) };
-        targets(&around.mm, *enabled, *defrag, *scan_sleep_ms)
+        let directory = around.mm.join("transparent_hugepage");
+        let choice = |name: &str, value: String| {
+            let target = File { parse: chosen, ..sysctl(directory.join(name), name) };
+            present(target, &value, MISSING)
+        };
+        let mut wanted = vec![choice("enabled", spelt(enabled))?];
+        if let Some(defrag) = defrag {
+            wanted.push(choice("defrag", spelt(defrag))?);
+        }
+        if let Some(milliseconds) = scan_sleep_ms {
+            let path = directory.join("khugepaged/scan_sleep_millisecs");
+            wanted.push(present(sysctl(path, "scan_sleep_millisecs"), milliseconds, MISSING)?);
+        }
+        Ok(wanted)
     }
 
     fn shown(&self, _: &str) -> Vec<(String, Knob)> {
@@ -28,61 +42,15 @@ impl KnobKind for Kind {
     }
 }
 
-/// `mm` is `/sys/kernel/mm`, but for tests.
-fn targets(
-    mm: &Path,
-    enabled: ThpEnabled,
-    defrag: Option<ThpDefrag>,
-    scan_sleep_ms: Option<u32>,
-) -> Result<Vec<Wanted>> {
-    let directory = mm.join("transparent_hugepage");
-    let mut wanted = vec![choice(&directory, "enabled", enabled_text(enabled))?];
-    if let Some(defrag) = defrag {
-        wanted.push(choice(&directory, "defrag", defrag_text(defrag))?);
-    }
-    if let Some(milliseconds) = scan_sleep_ms {
-        let path = directory.join("khugepaged/scan_sleep_millisecs");
-        let target = sysctl(path, "scan_sleep_millisecs");
-        check_present(&target, MISSING)?;
-        wanted.push(Wanted { target: Box::new(target), value: milliseconds.to_string() });
-    }
-    Ok(wanted)
-}
-
-const MISSING: &str = "the kernel is built without CONFIG_TRANSPARENT_HUGEPAGE";
-
-fn choice(directory: &Path, name: &str, value: &str) -> Result<Wanted> {
-    let target = File { parse: chosen, ..sysctl(directory.join(name), name) };
-    check_present(&target, MISSING)?;
-    Ok(Wanted { target: Box::new(target), value: value.to_owned() })
-}
-
 /// `always [madvise] never`
 fn chosen(text: &str) -> Result<String> {
     let marked = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     marked.map(str::to_owned).with_context(|| format!("{text:?} marks no choice"))
 }
 
-fn enabled_text(enabled: ThpEnabled) -> &'static str {
-    match enabled {
-        ThpEnabled::Always => "always",
-        ThpEnabled::Madvise => "madvise",
-        ThpEnabled::Never => "never",
-    }
-}
-
-fn defrag_text(defrag: ThpDefrag) -> &'static str {
-    match defrag {
-        ThpDefrag::Always => "always",
-        ThpDefrag::Defer => "defer",
-        ThpDefrag::DeferMadvise => "defer+madvise",
-        ThpDefrag::Madvise => "madvise",
-        ThpDefrag::Never => "never",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tests::below;
     use super::*;
 
     fn mm() -> tempfile::TempDir {
@@ -99,9 +67,9 @@ mod tests {
     #[test]
     fn what_is_marked_is_chosen() {
         let root = mm();
-        let wanted =
-            targets(root.path(), ThpEnabled::Always, Some(ThpDefrag::DeferMadvise), Some(5))
-                .unwrap();
+        let (enabled, defrag) = (ThpEnabled::Always, Some(ThpDefrag::DeferMadvise));
+        let knob = Knob::Thp { enabled, defrag, scan_sleep_ms: Some(5) };
+        let wanted = below(root.path(), &knob).unwrap().wanted;
         let values: Vec<_> = wanted.iter().map(|one| one.target.read().unwrap()).collect();
         assert_eq!(values, ["madvise", "madvise", "10000"]);
         wanted.iter().for_each(|one| one.target.write(&one.value).unwrap());
@@ -113,9 +81,12 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_stays_and_what_is_missing_is_said() {
         let root = mm();
-        assert_eq!(targets(root.path(), ThpEnabled::Never, None, None).unwrap().len(), 1);
+        let enabled = ThpEnabled::Never;
+        let setting =
+            || below(root.path(), &Knob::Thp { enabled, defrag: None, scan_sleep_ms: None });
+        assert_eq!(setting().unwrap().wanted.len(), 1);
         std::fs::remove_dir_all(root.path().join("transparent_hugepage")).unwrap();
-        let error = targets(root.path(), ThpEnabled::Never, None, None).err().unwrap().to_string();
+        let error = setting().err().unwrap().to_string();
         assert!(error.contains("CONFIG_TRANSPARENT_HUGEPAGE"), "{error}");
     }
 }

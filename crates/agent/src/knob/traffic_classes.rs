@@ -1,4 +1,4 @@
-//! Classes of traffic at the NIC by which a driver domain's guests send.
+//! Classes of traffic at the NIC through which a driver domain's guests send.
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
@@ -7,7 +7,7 @@ use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::net::classes::{self, Classes};
 use crate::net::link::Links;
 
-/// A NIC's classes, which are made anew or taken away as a whole.
+/// A NIC's classes, which are made or removed as a whole.
 struct Uplink {
     links: Links,
     interface: String,
@@ -59,9 +59,5 @@ impl KnobKind for Kind {
         );
         let value = wanted.text();
         Ok(vec![Wanted { target: Box::new(Uplink { links, interface, wanted }), value }])
-    }
-
-    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
-        Vec::new()
     }
 }

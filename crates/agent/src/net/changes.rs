@@ -1,4 +1,4 @@
-//! That something about the links of a network namespace has changed, whatever it is.
+//! Notices that the links of a network namespace have changed, in whatever way.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -8,7 +8,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 /// RTNLGRP_LINK, as netlink-sys wants it: the group's number.
 const LINKS: u32 = 1;
 
-/// Of the namespace of the thread that opened it.
+/// Changes in the namespace of the thread that opened it.
 pub struct Changes(Socket);
 
 impl Changes {
@@ -20,13 +20,13 @@ impl Changes {
         Ok(Changes(socket))
     }
 
-    /// Readable once there was a change that is not forgotten.
+    /// Readable once there was a change that [`Changes::forget`] has not taken.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         // SAFETY: the socket owns it, and lives as long as what is returned.
         unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
     }
 
-    /// All so far. What was lost because nobody listened is a change, too.
+    /// Takes all changes so far. Notices that the kernel lost are a change, too.
     pub fn forget(&self) {
         while self.0.recv_from_full().is_ok() {}
     }

@@ -1,9 +1,10 @@
-//! Classes of traffic at an interface: what it sends waits for a rate that they share, one class for packets
-//! with a mark in their header (DSCP, RFC 2474) and one for all others; or for that rate in one class.
+//! Classes of traffic at an interface. They share a rate: one class for packets with a mark in their header
+//! (DSCP, RFC 2474) and one for all others, or a single class.
 //!
-//! A hierarchical token bucket does it (tc-htb(8)): each class may send at its own rate, and borrows what the
-//! others leave. Of those that may send, the one of the lower priority number is asked first. The rate has to be
-//! below that of the line, else packets wait in the NIC's ring, where no class passes another.
+//! A hierarchical token bucket does it (tc-htb(8)): each class may send at its own rate, and borrows the
+//! rate that others leave. Of the classes that may send, the one with the lower priority number is served
+//! first. The rate has to be below the line's: otherwise packets wait in the NIC's ring, where no class
+//! passes another.
 //!
 //! Source: `struct tc_htb_glob`, `struct tc_htb_opt` and TCA_HTB_* of linux/pkt_sched.h, `struct tc_u32_sel` and
 //! TCA_U32_* of linux/pkt_cls.h, net/sched/sch_htb.c.
@@ -13,7 +14,6 @@ use hypertare_plan::MarkedClass;
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcFilterU32Option, TcHandle, TcMessage, TcOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Links, is};
 use super::netlink::Netlink;
@@ -27,7 +27,7 @@ const FILTER: &str = "u32";
 /// Frames that wait in a class, a tenth of the kernel's own limit: on a slow line more would be seconds.
 const WAITING: u32 = 100;
 const FRAME: u64 = 1514;
-/// For so long a class may send at once: timers are later than that now and then.
+/// For so long a class may send at once: timers are sometimes even later.
 const BURST_NS: u64 = 2_000_000;
 /// The kernel counts time in ticks of so many ns (PSCHED_SHIFT).
 const TICK_NS: u64 = 64;
@@ -46,7 +46,7 @@ const IPV4: u16 = 0x0800;
 
 type Route = Netlink<RouteNetlinkMessage>;
 
-/// A rate, and who shares it. Rates are of bits on the wire.
+/// A rate, and the classes that share it. Rates count bits on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
     pub rate_bps: u64,
@@ -63,7 +63,7 @@ struct Class {
 }
 
 impl Classes {
-    /// What [`read`] says once they are set.
+    /// The text that [`read`] returns once they are set.
     pub fn text(&self) -> String {
         text(&self.leaves(), self.marked.as_ref().map(|marked| marked.dscp))
     }
@@ -82,7 +82,7 @@ impl Classes {
 /// The kernel lacks the discipline or the filter, or refuses them.
 pub fn set(links: &Links, interface: &str, classes: &Classes) -> Result<()> {
     let index = i32::try_from(links.get(interface)?.index)?;
-    let netlink = Route::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let new = NLM_F_CREATE | NLM_F_REPLACE;
     ask(&netlink, RouteNetlinkMessage::NewQueueDiscipline(discipline(index)), new)?;
     let rate = classes.rate_bps / 8;
@@ -100,17 +100,17 @@ pub fn set(links: &Links, interface: &str, classes: &Classes) -> Result<()> {
     Ok(())
 }
 
-/// Gives the interface the kernel's own choice of a queue again.
+/// Gives the interface its default queue again, the kernel's choice.
 ///
 /// # Errors
 /// The kernel refuses that.
 pub fn clear(links: &Links, interface: &str) -> Result<()> {
     let mut message = TcMessage::with_index(i32::try_from(links.get(interface)?.index)?);
     message.header.parent = TcHandle::ROOT;
-    ask(&Route::open(NETLINK_ROUTE)?, RouteNetlinkMessage::DelQueueDiscipline(message), 0)
+    ask(&Netlink::route()?, RouteNetlinkMessage::DelQueueDiscipline(message), 0)
 }
 
-/// The classes that there are, as a text of one form; [`NONE`] without any.
+/// The interface's classes, as a text of one form; [`NONE`] without any.
 ///
 /// # Errors
 /// The kernel does not list them.
@@ -120,7 +120,7 @@ pub fn read(links: &Links, interface: &str) -> Result<String> {
         return Ok(NONE.to_owned());
     }
     let index = i32::try_from(link.index)?;
-    let netlink = Route::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let message = RouteNetlinkMessage::GetTrafficClass(TcMessage::with_index(index));
     let answers = netlink.dump(message).context("listing the classes of traffic")?;
     let mut leaves: Vec<Class> = answers
@@ -203,7 +203,7 @@ fn parms(of: Class) -> Result<Vec<u8>> {
     let words = [
         at_once(of.rate)?,
         at_once(of.ceiling)?,
-        // A frame: what those of one priority take in turns of the rate that no class uses.
+        // A frame: classes of one priority take turns of this size at the rate that no class uses.
         u32::try_from(FRAME)?,
         0,
         of.priority,
@@ -212,7 +212,7 @@ fn parms(of: Class) -> Result<Vec<u8>> {
     Ok([spec(of.rate)?, spec(of.ceiling)?, words].concat())
 }
 
-/// Where the frames of a class wait.
+/// The queue in which the frames of a class wait.
 fn waiting(index: i32, minor: u16) -> TcMessage {
     let mut message = TcMessage::with_index(index);
     message.header.parent = TcHandle { major: ROOT, minor };
@@ -225,7 +225,7 @@ fn waiting(index: i32, minor: u16) -> TcMessage {
     message
 }
 
-/// IPv4 packets with this mark are of the class for them.
+/// Puts IPv4 packets with this mark into the class for them.
 fn filter(index: i32, dscp: u8) -> TcMessage {
     let mut message = TcMessage::with_index(index);
     message.header.parent = TcHandle { major: ROOT, minor: 0 };

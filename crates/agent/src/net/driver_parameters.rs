@@ -1,7 +1,7 @@
 //! Numbers that a NIC's driver keeps, by ethtool netlink (Linux 5.6;
-//! Documentation/networking/ethtool-netlink.rst). The older ioctls give a number for every one that there is,
-//! and 0 for those that a driver lacks: 0 could then be set there and would be ignored. Netlink leaves out
-//! what the driver lacks.
+//! Documentation/networking/ethtool-netlink.rst). The older ioctls give a number for every parameter, and 0
+//! for those that a driver lacks: there 0 could be set and would be ignored. Netlink leaves out the
+//! parameters that the driver lacks.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use super::link::{Links, check_name};
 const HEADER: u16 = 1;
 const HEADER_DEVICE_NAME: u16 = 2;
 
-/// Those that are read and set together.
+/// Parameters that are read and set together.
 pub struct Group {
-    /// What it is called where a driver has none of it.
-    what: &'static str,
+    /// Its name in an error, where a driver has none of it.
+    pub what: &'static str,
     get: u8,
     set: u8,
     /// By ethtool(8)'s names: the attribute, and whether it is one byte.
     parameters: &'static [(&'static str, u16, bool)],
-    /// The attributes that report the most of some.
+    /// The attributes that report the maxima of some.
     most: &'static [(&'static str, u16)],
 }
 
@@ -50,10 +50,10 @@ pub static RINGS: Group = Group {
     most: &[("rx", 2), ("tx", 5)],
 };
 
-/// Those of one interface.
+/// The parameters of one interface.
 pub struct DriverParameters {
-    group: &'static Group,
-    interface: String,
+    pub group: &'static Group,
+    pub interface: String,
     family: Family,
 }
 
@@ -65,23 +65,15 @@ impl DriverParameters {
         Ok(DriverParameters { group, interface: interface.to_owned(), family })
     }
 
-    pub fn what(&self) -> &str {
-        self.group.what
-    }
-
-    pub fn interface(&self) -> &str {
-        &self.interface
-    }
-
-    /// What the driver has, by ethtool's names.
+    /// The driver's parameters, by ethtool's names.
     ///
     /// # Errors
-    /// It has none at all.
+    /// The driver has none at all.
     pub fn all(&self) -> Result<BTreeMap<&'static str, u64>> {
         self.reported(self.group.parameters.iter().map(|(name, attribute, _)| (*name, *attribute)))
     }
 
-    /// The most that it takes of those of which it says so.
+    /// The maxima that the driver reports.
     pub fn most(&self) -> Result<BTreeMap<&'static str, u64>> {
         self.reported(self.group.most.iter().copied())
     }
@@ -90,9 +82,12 @@ impl DriverParameters {
         &self,
         wanted: impl Iterator<Item = (&'static str, u16)>,
     ) -> Result<BTreeMap<&'static str, u64>> {
-        let answers =
-            self.family.get(self.group.get, self.header()).map_err(|error| self.lacks(&error))?;
-        let what = self.group.what;
+        let (what, interface) = (self.group.what, &self.interface);
+        let answers = self.family.get(self.group.get, self.header()).map_err(|error| {
+            let driver = Ethtool::open(interface).ok().and_then(|ethtool| ethtool.driver());
+            let driver = driver.as_deref().unwrap_or("without a name");
+            anyhow!("{interface}: its driver, {driver}, has no {what} ({error:#})")
+        })?;
         let answer =
             answers.first().with_context(|| format!("the kernel reported nothing of {what}"))?;
         Ok(wanted.filter_map(|(name, at)| Some((name, number(answer.get(&at)?)?))).collect())
@@ -114,15 +109,5 @@ impl DriverParameters {
     fn header(&self) -> Attributes {
         let name = [self.interface.as_bytes(), b"\0"].concat();
         Attributes::default().nested(HEADER, &Attributes::default().with(HEADER_DEVICE_NAME, &name))
-    }
-
-    fn lacks(&self, error: &anyhow::Error) -> anyhow::Error {
-        let driver = Ethtool::open(&self.interface).ok().and_then(|ethtool| ethtool.driver());
-        anyhow!(
-            "{}: its driver, {}, has no {} ({error:#})",
-            self.interface,
-            driver.as_deref().unwrap_or("without a name"),
-            self.group.what
-        )
     }
 }

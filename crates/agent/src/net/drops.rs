@@ -1,6 +1,6 @@
-//! What the links of this network namespace have dropped, by the kernel's own count: statistics of
-//! the links and of their queueing disciplines, by route netlink; and what some drivers report through
-//! ethtool only.
+//! Packets that the links of this network namespace have dropped, by the kernel's own counts: statistics of
+//! the links and of their queueing disciplines, by route netlink; and those that some drivers report only
+//! through ethtool.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, Stats64};
 use netlink_packet_route::tc::{TcAttribute, TcMessage, TcStats2};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::ethtool::Ethtool;
 use super::netlink::Netlink;
@@ -21,8 +20,8 @@ pub struct LinkDrops {
     pub ring: u64,
     /// The driver, or the stack right behind it (a full backlog too), dropped them: `rx_dropped`.
     pub receive: u64,
-    /// Received damaged: wrong checksum or alignment of the frame. Not `rx_errors`: e1000e counts
-    /// there what it received and what was shorter than Ethernet allows, as QEMU's frames may be.
+    /// Received damaged: wrong checksum or alignment of the frame. Not `rx_errors`: there e1000e also
+    /// counts frames that it received and that were shorter than Ethernet allows, as QEMU's may be.
     pub damaged: u64,
     /// The driver did not send them: `tx_dropped`; of a tap, its queue was full.
     pub transmit: u64,
@@ -37,7 +36,7 @@ const QEMU: &str = "0x1af4";
 
 /// Of every link, by name.
 pub fn of_links() -> Result<BTreeMap<String, LinkDrops>> {
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let list = || {
         let links = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()));
         links.context("listing the links")
@@ -77,10 +76,10 @@ fn of_driver(link: &str) -> Option<u64> {
     ethtool.statistics().get(NO_BUFFER).copied()
 }
 
-/// The NIC's counter, of what the driver says at three readings: it adds up what it reads there, which
-/// on hardware begins anew with every reading and in QEMU does not, so that two readings differ by the
-/// counter itself. The driver also reads it every two seconds on its own: if that falls between two
-/// readings they differ by twice as much, but it does not fall between the other two as well.
+/// The NIC's counter, from three values that the driver reports. The driver adds up its readings of the
+/// counter, which hardware resets at every reading and QEMU does not: so two values differ by the counter
+/// itself. The driver also reads it every two seconds on its own. If that falls between two values, they
+/// differ by twice as much, but it does not fall between the other two as well.
 fn not_reset([first, second, third]: [u64; 3]) -> Option<u64> {
     Some(second.checked_sub(first)?.min(third.checked_sub(second)?))
 }
@@ -115,7 +114,7 @@ fn drops(stats: &Stats64) -> LinkDrops {
     }
 }
 
-/// The root discipline's count has its classes' in it; those are not distinguished from it here.
+/// The root discipline's count, which includes its classes' counts.
 fn queue(message: &RouteNetlinkMessage) -> Option<(i32, u64)> {
     let RouteNetlinkMessage::NewQueueDiscipline(message) = message else { return None };
     let dropped = message.attributes.iter().find_map(|attribute| match attribute {

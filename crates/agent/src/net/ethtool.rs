@@ -1,9 +1,9 @@
-//! What a driver is, can and does: name, queues, offloads; by the ethtool ioctl. The newer netlink
-//! interface (Linux 5.6, offloads 5.8) reports the same and would leave older kernels out; the ioctl
-//! works on all, also in user namespaces.
+//! A driver's name, queues and offloads, by the ethtool ioctl. The newer netlink interface (Linux 5.6,
+//! offloads 5.8) reports the same, but not on older kernels; the ioctl works on all, also in user
+//! namespaces.
 //!
-//! Offloads have ethtool(8)'s short names. Each stands for all kernel features of its kind: `tso`
-//! is on when any of TCP over IPv4, IPv6 or with ECN is.
+//! Offloads have ethtool(8)'s short names. Each stands for all kernel features of its kind: `tso` is on
+//! when TCP's offload is on for IPv4, for IPv6 or with ECN.
 
 use std::collections::BTreeMap;
 use std::io::Error;
@@ -35,7 +35,7 @@ enum Access {
     Flag(u32),
 }
 
-/// UFO left the kernel in 4.14 and has a name of its own, so that a study can still name it.
+/// UFO left the kernel in 4.14, but stays in the list, so that a study can still name it.
 const OFFLOADS: [(&str, Access); 10] = [
     ("rx", Access::Commands { get: 0x14, set: 0x15 }),
     ("tx", Access::Commands { get: 0x16, set: 0x17 }),
@@ -122,18 +122,18 @@ impl Ethtool {
         Some(info)
     }
 
-    /// The driver's name; none for links that have no driver to speak of.
+    /// The driver's name; `None` for links that report no driver.
     pub fn driver(&self) -> Option<String> {
         let info = self.driver_info()?;
         let name = info.driver.split(|&byte| byte == 0).next().unwrap_or_default();
         (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
     }
 
-    /// The driver's own statistics by its own names; those of several queues under one name are
-    /// added. Empty if it has none.
+    /// The driver's own statistics, by its own names. Those of several queues under one name are added up.
+    /// Empty if it has none.
     pub fn statistics(&self) -> BTreeMap<String, u64> {
         let count = self.driver_info().map_or(0, |info| info.statistics as usize);
-        // The kernel writes as many as there are now: leave room for queues that came meanwhile.
+        // The kernel writes as many as there are now: this leaves room for queues that came meanwhile.
         let room = 2 * count + 256;
         let mut names = vec![0u64; 2 + room * NAME_BYTES / 8];
         let mut values = vec![0u64; 1 + room];
@@ -157,17 +157,10 @@ impl Ethtool {
         found
     }
 
-    /// Receive and transmit queues in use; none if the driver does not report.
-    fn queues(&self) -> Option<(u32, u32)> {
-        let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-        self.ask(&mut channels).ok()?;
-        Some((channels.rx + channels.combined, channels.tx + channels.combined))
-    }
-
     /// Whether an offload is on.
     ///
     /// # Errors
-    /// There is no such offload, and which there are; or no such interface.
+    /// There is no such offload (the error lists the existing ones), or no such interface.
     pub fn offload(&self, name: &str) -> Result<bool> {
         let (command, mask) = match access(name)? {
             Access::Commands { get, .. } => (*get, u32::MAX),
@@ -176,7 +169,7 @@ impl Ethtool {
         let mut value = Value { command, data: 0 };
         match self.ask(&mut value) {
             Ok(()) => Ok(value.data & mask != 0),
-            // A kernel that no longer knows an offload does not do it.
+            // A kernel that does not know an offload does not have it on.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
             Err(error) => Err(self.failed(error, &format!("reading the offload {name}"))),
         }
@@ -191,19 +184,18 @@ impl Ethtool {
             Access::Commands { set, .. } => {
                 self.ask(&mut Value { command: *set, data: u32::from(on) })
             }
-            Access::Flag(bit) => self.set_flag(*bit, on),
+            Access::Flag(bit) => {
+                let mut flags = Value { command: GET_FLAGS, data: 0 };
+                self.ask(&mut flags).and_then(|()| {
+                    let data = if on { flags.data | bit } else { flags.data & !bit };
+                    self.ask(&mut Value { command: SET_FLAGS, data })
+                })
+            }
         };
         done.map_err(|error| {
             let word = if on { "on" } else { "off" };
             self.failed(error, &format!("switching the offload {name} {word}"))
         })
-    }
-
-    fn set_flag(&self, bit: u32, on: bool) -> Result<(), Error> {
-        let mut flags = Value { command: GET_FLAGS, data: 0 };
-        self.ask(&mut flags)?;
-        let data = if on { flags.data | bit } else { flags.data & !bit };
-        self.ask(&mut Value { command: SET_FLAGS, data })
     }
 
     fn ask<T: Request>(&self, value: &mut T) -> Result<(), Error> {
@@ -254,7 +246,12 @@ fn words(longs: &mut [u64]) -> &mut [u32] {
 pub fn state(interface: &str) -> Result<InterfaceState> {
     let link = Links::open()?.get(interface)?;
     let ethtool = Ethtool::open(interface)?;
-    let (rx_queues, tx_queues) = ethtool.queues().unwrap_or((link.rx_queues, link.tx_queues));
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    // Those in use, where the driver reports them.
+    let (rx_queues, tx_queues) = match ethtool.ask(&mut channels) {
+        Ok(()) => (channels.rx + channels.combined, channels.tx + channels.combined),
+        Err(_) => (link.rx_queues, link.tx_queues),
+    };
     let mut offloads = BTreeMap::new();
     for (name, _) in &OFFLOADS {
         offloads.insert((*name).to_owned(), ethtool.offload(name)?);

@@ -1,5 +1,5 @@
-//! Whether a network namespace forwards between its interfaces. There is no netlink message for all
-//! of it, so these are files of /proc/sys/net, which shows the namespace of who opens it.
+//! Whether a network namespace forwards between its interfaces. Netlink has no messages for some of these
+//! settings, so all are files of /proc/sys/net, which shows the namespace of the process that opens it.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 
 const SYSCTLS: &str = "/proc/sys/net";
 
-/// Switches forwarding on or off. A new namespace takes IPv4's from the machine, so that it is set
-/// in any case.
+/// Switches forwarding on or off. A new namespace takes over IPv4's setting from the machine, so both are
+/// always set.
 pub fn set(ipv4: bool, ipv6: bool) -> Result<()> {
     set_in(Path::new(SYSCTLS), ipv4, ipv6)
 }
@@ -17,33 +17,33 @@ pub fn set(ipv4: bool, ipv6: bool) -> Result<()> {
 /// (strict, RFC 3704). IPv6 has no such switch.
 pub fn check_sources(interface: &str) -> Result<()> {
     let conf = Path::new(SYSCTLS).join("ipv4/conf");
-    // The greater one of all interfaces' and this one's is what counts.
+    // The kernel uses the greater value of all interfaces' and this one's.
     write(&conf.join("all/rp_filter"), "0")?;
     write(&conf.join(interface).join("rp_filter"), "1")
 }
 
-/// ARP on this interface is answered for its own addresses alone. Linux answers on each interface for
-/// those of all others: who asked would send past what lies between the two.
+/// Has the kernel answer ARP on this interface for its own addresses alone. By default Linux answers on
+/// each interface for the addresses of all others: the sender would then bypass the path between the two.
 pub fn answer_for_itself(interface: &str) -> Result<()> {
     write(&Path::new(SYSCTLS).join("ipv4/conf").join(interface).join("arp_ignore"), "1")
 }
 
-/// ARP on this interface is answered in the name of whoever is reached by another one (proxy ARP), and
-/// at once: Linux would wait for up to 0.8 s, to let the owner be first.
+/// Has the kernel answer ARP on this interface for hosts that are reached through another one (proxy ARP),
+/// and at once: Linux would wait for up to 0.8 s, to let the owner answer first.
 pub fn answer_for_others(interface: &str) -> Result<()> {
     let ipv4 = Path::new(SYSCTLS).join("ipv4");
     write(&ipv4.join("neigh").join(interface).join("proxy_delay"), "0")?;
     write(&ipv4.join("conf").join(interface).join("proxy_arp"), "1")
 }
 
-/// Whether an interface takes IPv4 packets in that are for others, and answers ARP in their name.
+/// Whether an interface forwards IPv4 packets to others, and answers ARP for them.
 pub fn forwards_for_others(interface: &str) -> Result<bool> {
     let conf = Path::new(SYSCTLS).join("ipv4/conf").join(interface);
     Ok(read(&conf.join("forwarding"))? == "1" && read(&conf.join("proxy_arp"))? == "1")
 }
 
-/// The kernel's own IPv6 address of an interface is of use at once: it does not ask first whether
-/// somebody else has it. A router that has none yet asks for nobody's address, and drops.
+/// Makes the kernel's own IPv6 address of an interface usable at once: the kernel does not ask first
+/// whether another host has it. Without an address a router resolves no neighbour, and drops packets.
 pub fn trust_own_address(interface: &str) -> Result<()> {
     let file = Path::new(SYSCTLS).join("ipv6/conf").join(interface).join("accept_dad");
     if file.exists() { write(&file, "0") } else { Ok(()) }
@@ -57,7 +57,7 @@ fn set_in(sysctls: &Path, ipv4: bool, ipv6: bool) -> Result<()> {
     if ipv6 || all.exists() { write(&all, number(ipv6)) } else { Ok(()) }
 }
 
-/// Only what is not so already: each write of the first two goes over every interface.
+/// Writes only a value that differs: each write of the forwarding settings visits every interface.
 fn write(file: &Path, value: &str) -> Result<()> {
     if read(file)? == value {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Generic netlink: families of commands that are found by name. Attributes are kept as bytes, for
-//! a handful of commands with a handful of attributes each; the library at hand
-//! (netlink-packet-generic) knows none of their families.
+//! Generic netlink: families of commands that are found by name. Attributes are kept as bytes: there are a
+//! handful of commands with a handful of attributes each, and the library for it (netlink-packet-generic)
+//! knows none of their families.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};

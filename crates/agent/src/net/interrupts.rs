@@ -8,12 +8,11 @@ use anyhow::{Context, Result, ensure};
 use super::sysfs::InterfaceDirectory;
 use crate::process::interrupts::lines;
 
-/// The numbers of an interface's interrupts, in order: those of its device (MSI, or the line of a
-/// PCI device without) that are in use, and those whose name says that they are its.
+/// The numbers of an interface's interrupts, in order: those of its device (MSI, or the line of a PCI
+/// device without MSI) that are in use, and those with its name.
 ///
 /// # Errors
-/// There is none: links that are software only have none, drivers take theirs when the interface is
-/// set up.
+/// There is none: software links have none, and drivers take theirs when the interface is set up.
 pub fn of_interface(interface: &str) -> Result<Vec<u32>> {
     let directory = InterfaceDirectory::find(interface)?;
     let text = std::fs::read_to_string("/proc/interrupts").context("reading /proc/interrupts")?;

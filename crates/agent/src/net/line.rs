@@ -1,11 +1,11 @@
-//! The end of a line: an interface sends frame after frame, at the line's rate and not at the CPU's.
+//! The end of a line: an interface sends frame after frame at the line's rate, not at the CPU's.
 //!
-//! A token bucket does it (tc-tbf(8)), for which a frame is as long as it is on the wire: IEEE 802.3
-//! adds a preamble of 8 bytes, a check of 4 and a gap of 12. What is larger than a frame is cut before
-//! it waits, as a NIC cuts it before it sends.
+//! A token bucket does it (tc-tbf(8)), which counts a frame's length on the wire: IEEE 802.3 adds a
+//! preamble of 8 bytes, a check of 4 and a gap of 12. A packet that is larger than a frame is cut before it
+//! waits, as a NIC cuts it before it sends.
 //!
-//! A NIC sends what is in its ring whether its machine's CPU is there or not; here the CPU has to come
-//! for each frame. So a bucket that was kept waiting may catch up to [`LATENESS_US`], at twice the rate.
+//! A NIC sends from its ring without its machine's CPU; here the CPU has to act for each frame. So a bucket
+//! that was delayed may catch up to [`LATENESS_US`], at twice the rate.
 //!
 //! Source: `struct tc_tbf_qopt` and TCA_TBF_* of linux/pkt_sched.h, net/sched/sch_tbf.c.
 
@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail, ensure};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Link, Links, is};
 use super::netlink::Netlink;
@@ -23,7 +22,7 @@ const KIND: &str = "tbf";
 /// Bytes of a frame's header, which the kernel counts.
 const HEADER: u32 = 14;
 const LATENESS_US: u64 = 2000;
-/// Frames that wait for the line, as in a NIC's ring or a switch's port.
+/// The most frames that wait for the line, as in a NIC's ring or a switch's port.
 const WAITING: u32 = 256;
 
 const PARMS: u16 = 1;
@@ -36,7 +35,7 @@ const PBURST: u16 = 7;
 /// The kernel has no token bucket, refuses the rate, or has another one afterwards.
 pub fn limit(links: &Links, interface: &str, rate_bps: u64) -> Result<()> {
     let link = links.get(interface)?;
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let wanted = RouteNetlinkMessage::NewQueueDiscipline(message(&link, rate_bps)?);
     match netlink.execute(wanted, NLM_F_CREATE | NLM_F_REPLACE) {
         Err(error) if is(&error, libc::ENOENT) => bail!(
@@ -45,7 +44,15 @@ pub fn limit(links: &Links, interface: &str, rate_bps: u64) -> Result<()> {
         ),
         outcome => outcome.with_context(|| format!("limiting {interface} to {rate_bps} b/s"))?,
     }
-    let has = rate_of(&netlink, &link)?;
+    let index = i32::try_from(link.index)?;
+    let all = netlink
+        .dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index)))
+        .context("listing the queue disciplines")?;
+    // Bytes per second that the link's token bucket lets through.
+    let has = all.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewQueueDiscipline(one) if one.header.index == index => rate_in(one),
+        _ => None,
+    });
     ensure!(
         has == Some(rate_bps / 8),
         "{interface} was to send {} bytes per second, and the kernel says {has:?}",
@@ -70,32 +77,17 @@ fn message(link: &Link, rate_bps: u64) -> Result<TcMessage> {
     ];
     message.attributes = vec![
         TcAttribute::Kind(KIND.to_owned()),
-        TcAttribute::Options(options.map(|(kind, value)| other(kind, value)).to_vec()),
+        TcAttribute::Options(
+            options.map(|(kind, value)| TcOption::Other(DefaultNla::new(kind, value))).to_vec(),
+        ),
     ];
     Ok(message)
-}
-
-fn other(kind: u16, value: Vec<u8>) -> TcOption {
-    TcOption::Other(DefaultNla::new(kind, value))
 }
 
 /// `struct tc_tbf_qopt`: rate, peak rate, limit, and the two bursts, which come as attributes.
 fn parms(rate: u64, limit: u32) -> Vec<u8> {
     let spec = |rate: u64| tc::rate_spec(u32::try_from(rate).unwrap_or(u32::MAX));
     [spec(rate), spec(2 * rate), limit.to_ne_bytes().to_vec(), vec![0; 8]].concat()
-}
-
-/// Bytes per second that a link's token bucket lets through.
-fn rate_of(netlink: &Netlink<RouteNetlinkMessage>, link: &Link) -> Result<Option<u64>> {
-    let index = i32::try_from(link.index)?;
-    let all = netlink
-        .dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index)))
-        .context("listing the queue disciplines")?;
-    let of_link = all.iter().find_map(|answer| match answer {
-        RouteNetlinkMessage::NewQueueDiscipline(one) if one.header.index == index => Some(one),
-        _ => None,
-    });
-    Ok(of_link.and_then(rate_in))
 }
 
 fn rate_in(message: &TcMessage) -> Option<u64> {

@@ -1,5 +1,5 @@
-//! Links and their addresses: make, look at, change, remove. All of it works inside a user and
-//! network namespace without any right on the host.
+//! Makes, reads, changes and removes links and their addresses. All of it works inside a user and network
+//! namespace without any right on the host.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,6 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::netlink::Netlink;
 
@@ -32,7 +31,7 @@ pub struct Links {
 pub struct Link {
     pub index: u32,
     pub name: String,
-    /// What made it (`bridge`, `veth`, `tun`); none for hardware.
+    /// Its kind (`bridge`, `veth`, `tun`); `None` for hardware.
     pub kind: Option<String>,
     pub mtu: u32,
     /// `02:00:00:00:00:01`; empty for links without one.
@@ -40,9 +39,9 @@ pub struct Link {
     /// Index of the bridge that it is a port of.
     pub master: Option<u32>,
     pub up: bool,
-    /// Whether frames can pass: it is up, the other end is there, and the kernel has acted on that.
-    /// Between the last two (IFF_LOWER_UP and IFF_RUNNING) it silently drops what is sent, and a
-    /// lost ARP request costs a second.
+    /// Whether frames can pass: it is up, the other end is up, and the kernel has acted on that. Between
+    /// the last two (IFF_LOWER_UP and IFF_RUNNING) it silently drops packets, and a lost ARP request costs
+    /// a second.
     pub carrier: bool,
     /// Queues that the kernel reserved; how many are used is the driver's matter.
     pub rx_queues: u32,
@@ -63,12 +62,12 @@ pub enum Namespace<'a> {
 
 impl Links {
     pub fn open() -> Result<Self> {
-        Ok(Links { netlink: Netlink::open(NETLINK_ROUTE)? })
+        Ok(Links { netlink: Netlink::route()? })
     }
 
-    /// Makes a bridge, down. It forwards at once: without STP there is no learning delay. It keeps
-    /// the MAC address that it is born with; of itself it would take the least of its ports', and
-    /// neighbours would lose it. A port with a smaller MTU may lower its own: set the ports' first.
+    /// Makes a bridge, down. It forwards at once: without STP there is no learning delay. It keeps its
+    /// first MAC address; by default it would take the least of its ports' addresses, and neighbours would
+    /// lose it. A port with a smaller MTU may lower the bridge's: set the ports' first.
     pub fn bridge(&self, name: &str, mtu: u32) -> Result<()> {
         self.create(name, vec![kind(InfoKind::Bridge, None)])
             .and_then(|()| self.set_mac(name, &self.get(name)?.mac))
@@ -76,8 +75,8 @@ impl Links {
             .with_context(|| format!("making the bridge {name}"))
     }
 
-    /// Makes a pair of links, each the other's wire, both down. The peer is born in `namespace`, so
-    /// its name may be in use here.
+    /// Makes a pair of links that are each other's wire, both down. The peer is made in `namespace`, so its
+    /// name may be in use here.
     pub fn veth(&self, name: &str, peer: &str, namespace: Option<Namespace>) -> Result<()> {
         check_name(peer)?;
         let mut other = LinkMessage::default();
@@ -126,9 +125,9 @@ impl Links {
             .with_context(|| format!("setting the MAC address of {name} to {mac}"))
     }
 
-    /// Adds an address with its prefix, `10.77.0.2/24` or `fd00::2/64`. An IPv6 address is usable at
-    /// once: nobody else on the link is asked whether they have it (no DAD). What has to work from
-    /// the first packet waits for [`Links::wait_for_carrier`].
+    /// Adds an address with its prefix, `10.77.0.2/24` or `fd00::2/64`. An IPv6 address is usable at once,
+    /// without duplicate address detection. If the first packet has to arrive, call
+    /// [`Links::wait_for_carrier`] before.
     pub fn add_address(&self, name: &str, cidr: &str) -> Result<()> {
         let (address, prefix) = parse_cidr(cidr)?;
         let mut message = AddressMessage::default();
@@ -162,19 +161,25 @@ impl Links {
     /// The addresses of a link, `10.77.0.2/24`.
     pub fn addresses(&self, name: &str) -> Result<Vec<String>> {
         let messages = self.address_messages(&self.get(name)?)?;
-        Ok(messages.iter().filter_map(address_text).collect())
+        let text = |message: &AddressMessage| {
+            Some(format!("{}/{}", address(message)?, message.header.prefix_len))
+        };
+        Ok(messages.iter().filter_map(text).collect())
     }
 
     /// The link that has an address.
-    pub fn holding(&self, address: IpAddr) -> Result<Option<String>> {
-        let address = address.to_string();
+    ///
+    /// # Errors
+    /// No link here has it.
+    pub fn holding(&self, address: IpAddr) -> Result<Link> {
+        let text = address.to_string();
         for link in self.list()? {
             let own = self.addresses(&link.name)?;
-            if own.iter().any(|one| one.split('/').next() == Some(&address)) {
-                return Ok(Some(link.name));
+            if own.iter().any(|one| one.split('/').next() == Some(&text)) {
+                return Ok(link);
             }
         }
-        Ok(None)
+        bail!("no interface here has the address {address}")
     }
 
     pub fn set_up(&self, name: &str) -> Result<()> {
@@ -202,7 +207,7 @@ impl Links {
     /// One link by its name.
     ///
     /// # Errors
-    /// There is none, and which there are.
+    /// There is no such link; the error lists the existing ones.
     pub fn get(&self, name: &str) -> Result<Link> {
         check_name(name)?;
         let mut message = LinkMessage::default();
@@ -220,10 +225,10 @@ impl Links {
         }
     }
 
-    /// The machine's NIC of this MAC address; a bridge that has it from its port is none.
+    /// The machine's NIC of this MAC address; a bridge with its port's address does not count.
     ///
     /// # Errors
-    /// There is none, and which there are.
+    /// There is no such NIC; the error lists the existing ones.
     pub fn nic(&self, mac: &str) -> Result<String> {
         let mut all = self.list()?;
         all.retain(|link| link.kind.as_deref() != Some("bridge") && link.name != "lo");
@@ -237,7 +242,7 @@ impl Links {
     /// Waits until frames can pass and the link's addresses answer.
     ///
     /// # Errors
-    /// They cannot after `limit`, and what is missing.
+    /// They still cannot after `limit`; the error names what is missing.
     pub fn wait_for_carrier(&self, name: &str, limit: Duration) -> Result<()> {
         let began = Instant::now();
         loop {
@@ -246,13 +251,13 @@ impl Links {
             if waited >= limit {
                 bail!("{name} has no carrier after {:.1} s: {missing}", limit.as_secs_f64());
             }
-            // Looking costs, most of all where every instruction is emulated: who has waited long
+            // A look costs time, most of all where every instruction is emulated: after a long wait it
             // may as well wait an eighth longer.
             std::thread::sleep((waited / 8).clamp(Duration::from_millis(2), LONGEST_NAP));
         }
     }
 
-    /// Waits until the link's addresses answer, though nobody may be there to ask.
+    /// Waits until the link's addresses answer, even if its other end is not up.
     pub fn wait_for_addresses(&self, name: &str, limit: Duration) -> Result<()> {
         let link = self.get(name)?;
         let deadline = Instant::now() + limit;
@@ -265,7 +270,7 @@ impl Links {
         Ok(())
     }
 
-    /// What a link still lacks to be of use.
+    /// What a link still lacks to be usable.
     fn missing(&self, name: &str) -> Result<Option<String>> {
         let link = self.get(name)?;
         if !link.up {
@@ -353,7 +358,7 @@ pub(crate) fn is(error: &anyhow::Error, code: i32) -> bool {
     error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) == Some(code)
 }
 
-/// What the kernel accepts as a name (`dev_valid_name`).
+/// Checks a name as the kernel does (`dev_valid_name`).
 pub(super) fn check_name(name: &str) -> Result<()> {
     let odd = |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();
     ensure!(
@@ -374,17 +379,9 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     let flags = message.header.flags;
     let mut link = Link {
         index: message.header.index,
-        name: String::new(),
-        kind: None,
-        mtu: 0,
-        mac: String::new(),
-        master: None,
         up: flags.contains(LinkFlags::Up),
         carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp | LinkFlags::Running),
-        rx_queues: 0,
-        tx_queues: 0,
-        discipline: String::new(),
-        queue_length: 0,
+        ..Link::default()
     };
     for attribute in &message.attributes {
         match attribute {
@@ -408,10 +405,6 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
-fn address_text(message: &AddressMessage) -> Option<String> {
-    Some(format!("{}/{}", address(message)?, message.header.prefix_len))
-}
-
 fn address(message: &AddressMessage) -> Option<IpAddr> {
     // On a point-to-point link `Address` is the other end's, and `Local` this one's.
     let find = |local: bool| {
@@ -424,8 +417,8 @@ fn address(message: &AddressMessage) -> Option<IpAddr> {
     find(true).or_else(|| find(false))
 }
 
-/// An address as [`Links::add_address`] gives them; the link-local one of the kernel's own takes
-/// seconds to be of use and is of none here.
+/// An address that [`Links::add_address`] has given. The kernel's own link-local one takes seconds to
+/// become usable, and is not needed here.
 fn given_without_dad(message: &AddressMessage) -> Option<Ipv6Addr> {
     match address(message)? {
         IpAddr::V6(address) if message.header.flags.contains(AddressHeaderFlags::Nodad) => {

@@ -1,9 +1,8 @@
 //! A request and its answers over a netlink socket, blocking.
 //!
-//! netlink-packet-route (the messages) over netlink-sys (the socket) rather than rtnetlink: links
-//! are made one after the other, a handful for each bench, so nothing is won by futures, and tokio
-//! would double the agent's dependencies and add its weight to a binary that is copied into every
-//! guest.
+//! It uses netlink-packet-route (the messages) over netlink-sys (the socket), not rtnetlink: links are made
+//! one after the other, a handful for each bench, so futures would gain nothing, and tokio would double the
+//! agent's dependencies and enlarge a binary that is copied into every guest.
 
 use std::marker::PhantomData;
 
@@ -12,12 +11,21 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
     NetlinkPayload, NetlinkSerializable,
 };
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
 /// A socket in the network namespace that the thread was in when it was opened.
 pub(super) struct Netlink<M> {
     socket: Socket,
     messages: PhantomData<M>,
+}
+
+impl Netlink<RouteNetlinkMessage> {
+    /// For links, addresses, routes, neighbours and queues.
+    pub fn route() -> Result<Self> {
+        Self::open(NETLINK_ROUTE)
+    }
 }
 
 impl<M: NetlinkSerializable + NetlinkDeserializable> Netlink<M> {
@@ -29,7 +37,7 @@ impl<M: NetlinkSerializable + NetlinkDeserializable> Netlink<M> {
         Ok(Netlink { socket, messages: PhantomData })
     }
 
-    /// Asks for something to be done, and waits until it is.
+    /// Requests a change, and waits until it is made.
     ///
     /// # Errors
     /// The kernel's, as an [`std::io::Error`] that the caller can look into.
@@ -42,7 +50,7 @@ impl<M: NetlinkSerializable + NetlinkDeserializable> Netlink<M> {
         self.exchange(message, NLM_F_ACK)
     }
 
-    /// Asks for all there are.
+    /// Asks for all of a kind.
     pub fn dump(&self, message: M) -> Result<Vec<M>> {
         self.exchange(message, NLM_F_DUMP)
     }

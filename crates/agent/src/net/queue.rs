@@ -8,23 +8,34 @@ use hypertare_plan::{Discipline, Queue};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcQdiscFqCodelOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Links, is};
 use super::netlink::Netlink;
+use crate::values::spelt;
 
 /// # Errors
 /// The kernel lacks the discipline, refuses the length, or has something else afterwards.
 pub fn set(links: &Links, interface: &str, queue: &Queue) -> Result<()> {
-    // First: a discipline takes the length that it finds when it is attached.
+    // First, because a discipline takes over the length when it is attached.
     if let Some(packets) = queue.length {
         links.set_queue_length(interface, packets)?;
     }
-    if let Some(discipline) = queue.discipline {
-        attach(links, interface, discipline, queue.length)?;
+    let before = links.get(interface)?;
+    let discipline = queue.discipline.map_or(before.discipline, spelt);
+    if let Some(chosen) = queue.discipline {
+        let message = message(before.index, chosen, queue.length)?;
+        let message = RouteNetlinkMessage::NewQueueDiscipline(message);
+        match Netlink::route()?.execute(message, NLM_F_CREATE | NLM_F_REPLACE) {
+            // The kernel names disciplines as plans do.
+            Err(error) if is(&error, libc::ENOENT) => bail!(
+                "the kernel has no queue discipline {discipline}: load its module (`modprobe \
+                 sch_{discipline}`), or choose another"
+            ),
+            outcome => outcome
+                .with_context(|| format!("giving {interface} the queue discipline {discipline}"))?,
+        }
     }
     let now = links.get(interface)?;
-    let discipline = queue.discipline.map_or(&*now.discipline, |chosen| name(chosen));
     let length = queue.length.unwrap_or(now.queue_length);
     ensure!(
         now.discipline == discipline && now.queue_length == length,
@@ -35,41 +46,16 @@ pub fn set(links: &Links, interface: &str, queue: &Queue) -> Result<()> {
     Ok(())
 }
 
-fn attach(links: &Links, interface: &str, to: Discipline, length: Option<u32>) -> Result<()> {
-    let index = links.get(interface)?.index;
-    let message = RouteNetlinkMessage::NewQueueDiscipline(message(index, to, length)?);
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
-    match netlink.execute(message, NLM_F_CREATE | NLM_F_REPLACE) {
-        Err(error) if is(&error, libc::ENOENT) => bail!(
-            "the kernel has no queue discipline {0}: load its module (`modprobe sch_{0}`), or \
-             choose another",
-            name(to)
-        ),
-        outcome => {
-            outcome.with_context(|| format!("giving {interface} the queue discipline {}", name(to)))
-        }
-    }
-}
-
 fn message(index: u32, discipline: Discipline, length: Option<u32>) -> Result<TcMessage> {
     let mut message = TcMessage::with_index(i32::try_from(index)?);
     message.header.parent = TcHandle::ROOT;
-    message.attributes.push(TcAttribute::Kind(name(discipline).to_owned()));
+    message.attributes.push(TcAttribute::Kind(spelt(discipline)));
     // The others go by the interface's length.
     if let (Discipline::FqCodel, Some(packets)) = (discipline, length) {
         let limit = TcOption::FqCodel(TcQdiscFqCodelOption::Limit(packets));
         message.attributes.push(TcAttribute::Options(vec![limit]));
     }
     Ok(message)
-}
-
-fn name(discipline: Discipline) -> &'static str {
-    match discipline {
-        Discipline::Pfifo => "pfifo",
-        Discipline::PfifoFast => "pfifo_fast",
-        Discipline::FqCodel => "fq_codel",
-        Discipline::Noqueue => "noqueue",
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Routes of one network namespace to networks that it is not on.
+//! Routes of one network namespace to networks without a link of it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,25 +8,24 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Link, is, parse_cidr};
 use super::netlink::Netlink;
 
-/// Of the thread that opened it, whatever it enters later.
+/// Routes of the namespace of the thread that opened it, whatever namespace it enters later.
 pub struct Routes {
     netlink: Netlink<RouteNetlinkMessage>,
 }
 
 impl Routes {
     pub fn open() -> Result<Self> {
-        Ok(Routes { netlink: Netlink::open(NETLINK_ROUTE)? })
+        Ok(Routes { netlink: Netlink::route()? })
     }
 
     /// Packets to the network `to`, `10.78.2.0/24` or `fd78:2::/64`, go to the router `via`.
     ///
     /// # Errors
-    /// One of them is none, they are of different families, or `via` is on no link that is up.
+    /// One of them is malformed, they are of different families, or `via` is on no link that is up.
     pub fn add(&self, to: &str, via: &str) -> Result<()> {
         let message = message(to, via)?;
         match self
@@ -41,7 +40,7 @@ impl Routes {
         }
     }
 
-    /// Packets to this address alone leave by `link`, at whose other end it is.
+    /// Packets to this address alone leave by `link`, whose other end has the address.
     pub fn add_neighbour(&self, address: Ipv4Addr, link: &Link) -> Result<()> {
         let mut message = unicast(AddressFamily::Inet, 32);
         message.header.scope = RouteScope::Link;
@@ -54,7 +53,7 @@ impl Routes {
             .with_context(|| format!("adding the route to {address} by {}", link.name))
     }
 
-    /// Index of the link by which packets to an address leave; none where there is no way to it.
+    /// Index of the link by which packets to an address leave; `None` where there is no route to it.
     pub fn link_to(&self, address: Ipv4Addr) -> Result<Option<u32>> {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet;

@@ -1,8 +1,8 @@
 //! An interface's directory in a sysfs of the right network namespace.
 //!
-//! A sysfs shows the interfaces of the network namespace in which it was mounted. After entering
-//! another, /sys still shows the old one's, and a name like `eth0` there means another interface:
-//! writing to it would change the wrong one.
+//! A sysfs shows the interfaces of the network namespace in which it was mounted. After a change of
+//! namespace /sys still shows the old one's, where a name like `eth0` means another interface: a write
+//! would change the wrong one.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::link::{Link, Links};
 
-/// The directory, and what keeps it reachable.
+/// The directory, and the mount that keeps it reachable.
 pub struct InterfaceDirectory {
     path: PathBuf,
     _mount: Option<OwnedFd>,
@@ -50,7 +50,7 @@ fn shows(sysfs: &Path, links: &[Link]) -> bool {
         text.map(|text| text.trim().to_owned()).unwrap_or_default()
     };
     let Ok(entries) = std::fs::read_dir(sysfs.join("class/net")) else { return false };
-    // Modules like bonding put files of their own between the interfaces.
+    // Modules like bonding put files of their own there.
     let directories = entries.flatten().filter(|entry| entry.path().is_dir());
     let shown: BTreeSet<String> =
         directories.filter_map(|entry| entry.file_name().into_string().ok()).collect();

@@ -1,4 +1,4 @@
-//! Taps: links whose other end is a file, for a VMM.
+//! TAPs: links whose other end is a file, for a VMM.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -12,27 +12,19 @@ const TUN: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)` of linux/if_tun.h; the C library has no name for it.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 
-/// Makes a tap in this thread's network namespace, down, and gives its file: the VMM reads and
-/// writes frames there, each after a virtio-net header, without which there would be no offloads.
-/// The tap goes when the last copy of the file is closed. The file is closed on exec, so whoever
-/// hands it to a VMM has to allow it.
+/// Makes a tap in this thread's network namespace, down, and gives the file of each of its queues:
+/// the VMM reads and writes frames there, each after a virtio-net header, without which there would
+/// be no offloads. The tap goes when the last copy of a file is closed. The files are closed on exec,
+/// so whoever hands them to a VMM has to allow it.
 ///
 /// # Errors
 /// /dev/net/tun is missing or may not be used, and what to do.
-pub fn create(name: &str) -> Result<OwnedFd> {
-    attach(name, 0)
-}
-
-/// The same with so many queues, each a file of its own.
-///
-/// # Errors
-/// As [`create`]'s.
-pub fn create_queues(name: &str, count: u32) -> Result<Vec<OwnedFd>> {
+pub fn create(name: &str, count: u32) -> Result<Vec<OwnedFd>> {
     let several = if count > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
     (0..count).map(|_| attach(name, several)).collect()
 }
 
-/// A queue of the tap of this name, which is made with the first.
+/// A queue of the tap of this name; the first queue makes the tap.
 fn attach(name: &str, more: libc::c_int) -> Result<OwnedFd> {
     check_name(name)?;
     let file = open()?;

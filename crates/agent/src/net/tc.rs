@@ -1,5 +1,5 @@
-//! What queue disciplines have in common on netlink: how long a frame is on the wire, and options of kinds that
-//! the packets' library does not know.
+//! The common part of queue disciplines on netlink: the length of a frame on the wire, and options that the
+//! packets' library does not know.
 //!
 //! Source: `struct tc_ratespec` of linux/pkt_sched.h; IEEE 802.3: a frame has a preamble of 8 bytes, a check of 4
 //! and a gap of 12 beside what the kernel counts, and is at least 84 bytes long with them.

@@ -10,7 +10,7 @@ use crate::process::cpus::threads;
 
 const DEVICE: &str = "/dev/vhost-net";
 
-/// A handle for one pair of queues. With it goes the kernel's thread that serves them.
+/// A handle for one pair of queues. The kernel's thread that serves them ends with it.
 ///
 /// # Errors
 /// The device is missing or may not be used, and what to do.
@@ -30,7 +30,8 @@ pub fn open() -> Result<OwnedFd> {
     })
 }
 
-/// Whether a thread of this name serves some process: its number is that of the first PID namespace.
+/// Whether a thread of this name serves some process; its name has the process's number in the first PID
+/// namespace.
 pub fn is_worker(name: &str) -> bool {
     name.strip_prefix("vhost-").is_some_and(|pid| pid.parse::<u32>().is_ok())
 }

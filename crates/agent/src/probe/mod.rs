@@ -42,7 +42,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
-use crate::values::{Definition, fits};
+use crate::values::{Definition, fits, spelt};
 use counters::Sample;
 pub use outside::{Outside, Processes, VhostUserBackend};
 
@@ -119,10 +119,7 @@ pub fn definition(probe: Probe, name: &str) -> Option<&'static Definition> {
 
 /// As plans and records spell it.
 pub fn name(probe: Probe) -> String {
-    match serde_json::to_value(probe) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{probe:?}"),
-    }
+    spelt(probe)
 }
 
 /// Where the probes look.

@@ -21,9 +21,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use anyhow::{Result, bail};
 use hypertare_plan::{MODULES_PARAMETER, NicModel};
 
+use crate::arch::ARCH;
 use crate::boot_contract::PORT;
 
-pub const PROGRAM: &str = "qemu-system-x86_64";
+pub const PROGRAM: &str = ARCH.qemu;
 
 /// Emulated by the wall clock: a thread a CPU.
 pub const TCG: &str = "tcg,thread=multi";

@@ -34,6 +34,7 @@ use super::paging;
 use super::qmp::{Ending, Qmp};
 use super::spec::Spec;
 use super::{Quit, Vmm, VmmState};
+use crate::arch::ARCH;
 use crate::process::spawn::readable;
 use crate::process::{cpus, wait_until};
 
@@ -374,7 +375,8 @@ fn spawn(mut command: Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<(Watc
     let held = inherit(&mut command, &inherited)?;
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => anyhow::anyhow!(
-            "{PROGRAM} is not installed, and guests need it: on Debian install qemu-system-x86"
+            "{PROGRAM} is not installed, and guests need it: on Debian install {}",
+            ARCH.qemu_package
         ),
         _ => anyhow::Error::from(error).context(format!("starting {PROGRAM}")),
     })?;

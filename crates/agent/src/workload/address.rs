@@ -1,5 +1,5 @@
-//! Addresses as plans and command lines write them, and names that stand in /etc/hosts. No name
-//! server is asked: a static program cannot load the host's resolver, and a guest has none.
+//! Addresses as plans and command lines write them, and names in /etc/hosts. No name server is asked: a
+//! static program cannot load the host's resolver, and a guest has none.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -7,15 +7,12 @@ use anyhow::{Context as _, Result, bail};
 
 /// `10.77.0.2:7000` or `[fd00::2]:7000`.
 pub fn with_port(text: &str) -> Result<SocketAddr> {
-    match text.parse() {
-        Ok(address) => Ok(address),
-        Err(_) => {
-            bail!("`{text}` is not an IP address and a port, as 10.77.0.2:7000 or [fd00::2]:7000")
-        }
-    }
+    text.parse().ok().with_context(|| {
+        format!("`{text}` is not an IP address and a port, as 10.77.0.2:7000 or [fd00::2]:7000")
+    })
 }
 
-/// The same where the port is to be one that another can be given.
+/// The same where the port may not be 0.
 pub fn of_port(text: &str) -> Result<SocketAddr> {
     let address = with_port(text)?;
     if address.port() == 0 {

@@ -1,7 +1,7 @@
-//! Uses a share of CPUs: a neighbour's load, or what the neighbours leave.
+//! Uses a share of CPUs: as the load of a neighbour, or to measure how much CPU time neighbours leave.
 
 use std::hint::black_box;
-use std::io::{self, Write};
+use std::io;
 
 use anyhow::{Result, bail};
 use hypertare_plan::Burn;
@@ -16,59 +16,50 @@ const PERIOD_NS: u64 = 10_000_000;
 
 const MAX_THREADS: u32 = 1024;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "how long it burned"),
-    ("used_s", "s", "CPU time used by all threads"),
-    ("share", "", "used time over elapsed time, per thread"),
-    ("loops", "loops", "units of work done: what neighbours left of the CPU"),
-];
-
 impl WorkloadKind for Burn {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "how long it burned"),
+        ("used_s", "s", "CPU time used by all threads"),
+        ("share", "", "used time over elapsed time, per thread"),
+        ("loops", "loops", "units of work done: what neighbours left of the CPU"),
+    ];
 
+    /// Runs `threads` threads that each work for `share` of every period and sleep for the rest, until
+    /// `duration_s` is over or it is asked to stop; both are a good end.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
+        if !(0.0..=1.0).contains(&self.share) {
+            bail!("share is {}: it must be between 0 and 1", self.share);
+        }
+        if !(1e-3..=1e6).contains(&self.duration_s) {
+            bail!(
+                "duration_s is {}: it must be between 0.001 and 1000000 seconds",
+                self.duration_s
+            );
+        }
+        if !(1..=MAX_THREADS).contains(&self.threads) {
+            bail!("threads is {}: it must be between 1 and {MAX_THREADS}", self.threads);
+        }
+        let begin = now_ns();
+        let end = begin + from_seconds(self.duration_s);
+        let burnt = std::thread::scope(|scope| {
+            let start = |_| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, || burn(self.share, begin, end, context))
+            };
+            let threads: Vec<_> = (0..self.threads).map(start).collect::<io::Result<_>>()?;
+            context.ready();
+            let burnt: Vec<Burnt> = threads.into_iter().filter_map(|t| t.join().ok()).collect();
+            anyhow::Ok(burnt)
+        })?;
+        let elapsed_s = to_seconds(now_ns() - begin);
+        let used_s = to_seconds(burnt.iter().map(|thread| thread.used_ns).sum());
+        Ok(Outcome::of([
+            ("elapsed_s", elapsed_s),
+            ("used_s", used_s),
+            ("share", used_s / elapsed_s / f64::from(self.threads)),
+            ("loops", burnt.iter().map(|thread| thread.loops).sum::<u64>() as f64),
+        ]))
     }
-}
-
-/// Runs `threads` threads that each work for `share` of every period and sleep for the rest, until
-/// `duration_s` is over or it is asked to stop; both are a good end.
-pub fn run(spec: &Burn, context: &Context) -> Result<Outcome> {
-    check(spec)?;
-    let begin = now_ns();
-    let end = begin + from_seconds(spec.duration_s);
-    let burnt = std::thread::scope(|scope| {
-        let start = |_| {
-            std::thread::Builder::new()
-                .spawn_scoped(scope, || burn(spec.share, begin, end, context))
-        };
-        let threads: Vec<_> = (0..spec.threads).map(start).collect::<io::Result<_>>()?;
-        context.ready();
-        let burnt: Vec<Burnt> = threads.into_iter().filter_map(|t| t.join().ok()).collect();
-        anyhow::Ok(burnt)
-    })?;
-    let elapsed_s = to_seconds(now_ns() - begin);
-    let used_s = to_seconds(burnt.iter().map(|thread| thread.used_ns).sum());
-    let mut outcome = Outcome::default();
-    outcome
-        .set("elapsed_s", elapsed_s)
-        .set("used_s", used_s)
-        .set("share", used_s / elapsed_s / f64::from(spec.threads))
-        .set("loops", burnt.iter().map(|thread| thread.loops).sum::<u64>() as f64);
-    Ok(outcome)
-}
-
-fn check(spec: &Burn) -> Result<()> {
-    if !(0.0..=1.0).contains(&spec.share) {
-        bail!("share is {}: it must be between 0 and 1", spec.share);
-    }
-    if !(1e-3..=1e6).contains(&spec.duration_s) {
-        bail!("duration_s is {}: it must be between 0.001 and 1000000 seconds", spec.duration_s);
-    }
-    if !(1..=MAX_THREADS).contains(&spec.threads) {
-        bail!("threads is {}: it must be between 1 and {MAX_THREADS}", spec.threads);
-    }
-    Ok(())
 }
 
 struct Burnt {
@@ -90,8 +81,8 @@ fn burn(share: f64, begin: u64, end: u64, context: &Context) -> Burnt {
     let mut excess = 0;
     let mut period_begin = begin;
     while period_begin < end && sleep_until(period_begin, context) {
-        // What the last loop used beyond its quota is not used again. What a crowded CPU withheld
-        // is not made up for: the load would otherwise come later, at the wrong time.
+        // Time that the last loop used beyond its quota is taken off this one. Time that a crowded CPU
+        // withheld is not made up for: the load would come later, at the wrong time.
         let period_end = end.min(period_begin + PERIOD_NS);
         let used_at = thread_cpu_ns();
         let allowed = quota.saturating_sub(excess);
@@ -102,20 +93,16 @@ fn burn(share: f64, begin: u64, end: u64, context: &Context) -> Burnt {
             used = thread_cpu_ns() - used_at;
         }
         excess = (excess + used).saturating_sub(quota);
-        period_begin = next_period(begin, period_begin);
+        // Periods begin at absolute times; those that passed while the thread had to wait are left out.
+        let now = now_ns();
+        period_begin = (period_begin + PERIOD_NS).max(now - (now - begin) % PERIOD_NS);
     }
     sleep_until(end, context);
     Burnt { used_ns: thread_cpu_ns() - used_before, loops }
 }
 
-/// Periods stand at absolute times; one that has passed while the thread was kept waiting is gone.
-fn next_period(begin: u64, last: u64) -> u64 {
-    let now = now_ns();
-    (last + PERIOD_NS).max(begin + (now - begin) / PERIOD_NS * PERIOD_NS)
-}
-
-/// One loop: a chain of 4096 steps of a linear congruential generator (Knuth's MMIX constants), a
-/// few microseconds that no two instructions of can overlap and no memory takes part in.
+/// One loop: a chain of 4096 steps of a linear congruential generator (Knuth's MMIX constants). It takes a
+/// few microseconds, in which no two instructions can overlap and no memory is used.
 fn work() {
     let mut x = black_box(1u64);
     for _ in 0..4096 {
@@ -144,20 +131,16 @@ impl Alone for Arguments {
     fn run(self) -> Result<()> {
         let context = standalone::context("burn", standalone::stop_by_signal()?, || ());
         let spec = Burn { share: self.share, duration_s: self.time, threads: self.threads };
-        let outcome = run(&spec, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let values = &outcome.values;
-        writeln!(
-            io::stdout(),
-            "{:.3} s of CPU time in {:.3} s: {:.1} % of one CPU for each thread, {} loops",
-            values["used_s"],
-            values["elapsed_s"],
-            100.0 * values["share"],
-            values["loops"],
-        )?;
-        Ok(())
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| {
+            format!(
+                "{:.3} s of CPU time in {:.3} s: {:.1} % of one CPU for each thread, {} loops\n",
+                outcome.value("used_s"),
+                outcome.value("elapsed_s"),
+                100.0 * outcome.value("share"),
+                outcome.value("loops"),
+            )
+        })
     }
 }
 
@@ -177,7 +160,7 @@ mod tests {
     }
 
     fn outcome(share: f64, threads: u32, duration_s: f64) -> Outcome {
-        run(&Burn { share, duration_s, threads }, &context(&Arc::default())).unwrap()
+        Burn { share, duration_s, threads }.run(&context(&Arc::default())).unwrap()
     }
 
     #[test]
@@ -233,7 +216,7 @@ mod tests {
                 let stop = Arc::new(AtomicBool::new(false));
                 let context = context(&stop);
                 let spec = Burn { share, duration_s: 60.0, threads: 1 };
-                let burner = std::thread::spawn(move || run(&spec, &context));
+                let burner = std::thread::spawn(move || spec.run(&context));
                 std::thread::sleep(Duration::from_millis(100));
                 stop.store(true, Ordering::Relaxed);
                 let asked = Instant::now();
@@ -254,7 +237,7 @@ mod tests {
             (0.5, 1.0, 0, "threads"),
             (0.5, 1.0, 5000, "threads"),
         ] {
-            let error = run(&Burn { share, duration_s, threads }, &context(&Arc::default()));
+            let error = Burn { share, duration_s, threads }.run(&context(&Arc::default()));
             assert!(error.unwrap_err().to_string().contains(word));
         }
     }

@@ -23,7 +23,7 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// Seconds of a plan as nanoseconds; what does not fit is cut off.
+/// Seconds of a plan as nanoseconds, at most as many as fit.
 pub fn from_seconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
@@ -32,7 +32,7 @@ pub fn to_seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Seconds from `begin` to `end`; none when `end` is before it.
+/// Seconds from `begin` to `end`; zero when `end` is before `begin`.
 pub fn seconds_between(begin: u64, end: u64) -> f64 {
     to_seconds(end.saturating_sub(begin))
 }
@@ -58,7 +58,8 @@ pub fn sleep_once(until: u64) {
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }
 
-/// Lets this thread's sleeps end when they should: the kernel otherwise groups them in 50 µs.
+/// Lets this thread's sleeps end on time: by default the kernel may delay them by up to 50 µs, to group
+/// them.
 pub fn sleep_exactly() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }

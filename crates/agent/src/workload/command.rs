@@ -37,48 +37,46 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// From asking a command to end to killing it.
 const GRACE_NS: u64 = 500_000_000;
 
-/// Bytes of a resident set that the kernel may have counted for one of several CPUs only.
+/// Bytes of a resident set that the kernel may not have added up yet, because it counts them per CPU.
 const COUNTED_LATE: i64 = 256 << 10;
 
 /// Lines of a failed command's output that its error repeats.
 const ERROR_LINES: usize = 10;
 
-pub const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "from before the start of the program to after its end was seen"),
-    ("user_s", "s", "CPU time in user mode of the program and all it waited for"),
-    ("system_s", "s", "CPU time in the kernel of the program and all it waited for"),
-    ("minor_faults", "faults", "page faults served without reading a disk"),
-    ("major_faults", "faults", "page faults that had to read"),
-    ("voluntary_switches", "switches", "context switches by waiting"),
-    ("involuntary_switches", "switches", "context switches by preemption"),
-    ("peak_memory_bytes", "B", "largest resident set of any one process; absent below a few MB"),
-    ("exit_status", "", "exit status of the program"),
-    (
-        "syncs",
-        "calls",
-        "calls that wait for a disk, in a run that is not counted; absent otherwise",
-    ),
-];
-
 impl WorkloadKind for Command {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "from before the start of the program to after its end was seen"),
+        ("user_s", "s", "CPU time in user mode of the program and all it waited for"),
+        ("system_s", "s", "CPU time in the kernel of the program and all it waited for"),
+        ("minor_faults", "faults", "page faults served without reading a disk"),
+        ("major_faults", "faults", "page faults that had to read"),
+        ("voluntary_switches", "switches", "context switches by waiting"),
+        ("involuntary_switches", "switches", "context switches by preemption"),
+        (
+            "peak_memory_bytes",
+            "B",
+            "largest resident set of any one process; absent below a few MB",
+        ),
+        ("exit_status", "", "exit status of the program"),
+        (
+            "syncs",
+            "calls",
+            "calls that wait for a disk, in a run that is not counted; absent otherwise",
+        ),
+    ];
 
+    /// Executes the command, after what prepares it. Its environment is exactly the plan's, with a PATH
+    /// if the plan has none: the size of an environment alone can move a measurement (Mytkowicz et al.,
+    /// ASPLOS 2009), so it is the same on every platform. Whatever the command leaves running is killed.
+    ///
+    /// Fails when the command cannot be started, ends with another status than 0, is ended by a signal,
+    /// or is stopped.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
+        leaving_nothing(|| prepare_and_measure(self, context))
     }
 }
 
-/// Executes the command, after what prepares it. Its environment is exactly the plan's, with a PATH
-/// if the plan has none: the size of an environment alone can move a measurement (Mytkowicz et al.,
-/// ASPLOS 2009), so it is the same on every platform. Whatever the command leaves running is killed.
-///
-/// Fails when the command cannot be started, ends with another status than 0, is ended by a signal,
-/// or is stopped.
-pub fn run(spec: &Command, context: &Context) -> Result<Outcome> {
-    leaving_nothing(|| prepare_and_measure(spec, context))
-}
-
-/// Whatever the programs that it runs leave behind is killed.
+/// Does this work, and then kills all processes that its programs leave behind.
 fn leaving_nothing(work: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
     descendants::adopt()?;
     let outcome = work();
@@ -112,14 +110,14 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What one program has beside: a file as its standard input, or a terminal.
+/// What one program is given: a file as its standard input, or a terminal.
 #[derive(Default)]
 struct Given<'a> {
     input: Option<&'a Path>,
     tty: bool,
 }
 
-/// What every program of a task finds around itself.
+/// The environment that all programs of a task have in common.
 struct ProgramEnvironment {
     environment: Vec<CString>,
     path: String,
@@ -201,7 +199,7 @@ impl ProgramEnvironment {
             });
             runs.wait();
             let measured = measure(spawn, &child, started);
-            // Whatever still holds the pipes is killed after the last look into them, by the caller.
+            // The caller kills the processes that still hold the pipes, after the last look into them.
             drop(end_write);
             let Ok(keeper) = keeper.join() else { bail!("the output's reader failed") };
             let (status, usage, elapsed_ns) =
@@ -243,26 +241,17 @@ fn measure(
     drop(spawn);
     let mut child = lock(child);
     *child = None;
-    let (status, usage) = reap(pid)?;
-    Ok((status, usage, elapsed_ns))
-}
-
-fn reap(pid: Pid) -> std::io::Result<(i32, libc::rusage)> {
-    let mut status = 0;
+    let (pid, mut status) = (pid.as_raw_nonzero().get(), 0);
     // SAFETY: `rusage` is plain numbers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are to live variables of the right type.
-        if unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) }
-            >= 0
-        {
-            return Ok((status, usage));
-        }
+    // SAFETY: both pointers are to live variables of the right type.
+    while unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } < 0 {
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
+    Ok((status, usage, elapsed_ns))
 }
 
 fn lock(child: &Mutex<Option<Pid>>) -> std::sync::MutexGuard<'_, Option<Pid>> {
@@ -386,8 +375,8 @@ impl Drop for Spawn {
     }
 }
 
-/// Puts what it has as standard input, output and error into place; whether that is a terminal, which is of
-/// a session: the first that its leader opens is the session's.
+/// Puts the standard input, output and error into place. Returns whether they are a terminal, which needs a
+/// session of its own: the first terminal that a session's leader opens becomes the session's.
 ///
 /// # Safety
 /// The actions are initialised.
@@ -417,9 +406,9 @@ unsafe fn give(
     }
 }
 
-/// A process group of its own, no signal blocked, none ignored: Rust ignores SIGPIPE, and whoever
-/// started us may have ignored others (`nohup`, a shell's `&`). Only those are reset: each one costs
-/// the child a system call of the measured time.
+/// A process group of its own, no signal blocked, none ignored: Rust ignores SIGPIPE, and the program that
+/// started the agent may have ignored others (`nohup`, a shell's `&`). Only those are reset, because each
+/// costs the child a system call of the measured time.
 ///
 /// Not a session of its own: the kernel makes a scheduling group for every session (autogroup),
 /// which took some 80 us of the measured time and put the program in competition with its own
@@ -495,7 +484,7 @@ impl Ended {
         bail!("`{}` {}{}", self.name, self.how(), self.last_lines());
     }
 
-    /// In which way it has ended.
+    /// How it has ended.
     fn how(&self) -> String {
         if !libc::WIFSIGNALED(self.status) {
             return format!("ended with exit status {}", libc::WEXITSTATUS(self.status));
@@ -506,7 +495,7 @@ impl Ended {
         format!("was killed by {name}")
     }
 
-    /// Of standard error; of standard output when nothing came there.
+    /// The last lines of standard error, or of standard output when standard error is empty.
     fn last_lines(&self) -> String {
         let (name, text) = match self.stderr.trim().is_empty() {
             false => ("standard error", self.stderr.trim_end()),
@@ -540,7 +529,7 @@ impl Ended {
         outcome
     }
 
-    /// The last part of what it printed.
+    /// The last part of its output.
     fn text(self) -> BTreeMap<String, String> {
         BTreeMap::from([("stdout".to_owned(), self.stdout), ("stderr".to_owned(), self.stderr)])
     }

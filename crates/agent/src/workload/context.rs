@@ -1,4 +1,4 @@
-//! What a workload knows of what is around it: where its records go, and when it must stop.
+//! The context of a workload: where its records go, and when it must stop.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use hypertare_plan::{Histogram, Interval, Level, Record, TaskResult, Values};
 use super::orders::Orders;
 use crate::emit::Emitter;
 
-/// What a task measured.
+/// The measurements of a task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub values: Values,
@@ -20,6 +20,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    pub fn of<const N: usize>(values: [(&str, f64); N]) -> Self {
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        Outcome { values, ..Outcome::default() }
+    }
+
+    /// The value of this name; zero where there is none.
+    pub fn value(&self, name: &str) -> f64 {
+        self.values.get(name).copied().unwrap_or(0.0)
+    }
+
     pub fn set(&mut self, name: &str, value: f64) -> &mut Self {
         self.values.insert(name.to_owned(), value);
         self
@@ -61,20 +71,21 @@ impl Context {
         }
     }
 
-    /// For a workload that asks seldom: whenever it does, it looks for orders itself, and nobody has to
-    /// listen to them beside it.
+    /// For a workload that seldom asks whether it is stopped: each time it looks for orders itself, so that
+    /// no other thread has to read them.
     pub fn heeding(mut self, orders: Orders) -> Self {
         self.orders = Some(Mutex::new(orders));
         self
     }
 
-    /// For a workload that prepares: where the word to begin comes. Without, it begins when it is ready.
+    /// For a workload that prepares: the channel by which the word to begin comes. Without it, the workload
+    /// begins when it is ready.
     pub fn awaiting(mut self, word: Receiver<()>) -> Self {
         self.word = Some(Mutex::new(word));
         self
     }
 
-    /// Only the whole is reported.
+    /// Only the result is reported.
     pub fn without_intervals(mut self) -> Self {
         self.tells_intervals = false;
         self
@@ -88,12 +99,12 @@ impl Context {
     /// For a workload that prepares: says that it is ready, and returns when it is to begin.
     ///
     /// # Errors
-    /// It is asked to stop before that.
+    /// It was asked to stop before that.
     pub fn ready_to_go(&self) -> Result<()> {
         self.ready();
         let Some(word) = &self.word else { return Ok(()) };
         let word = word.lock().unwrap_or_else(PoisonError::into_inner);
-        // Its sender ends when there is a stop.
+        // A stop drops the sender.
         word.recv().context("it was stopped before it began")
     }
 
@@ -155,7 +166,7 @@ impl Context {
     }
 
     fn emit(&self, record: &Record) {
-        // Whoever stopped reading will also stop this task.
+        // A reader that stopped reading will also stop this task.
         let _ = self.emitter.emit(record);
     }
 }

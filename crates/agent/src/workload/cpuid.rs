@@ -1,11 +1,8 @@
-//! Asks the processor what it is, again and again: what one exit to a hypervisor costs.
+//! Executes CPUID again and again, to measure the cost of one exit to a hypervisor.
 //!
-//! CPUID is the instruction of the x86 for which every guest with hardware virtualisation leaves for its
-//! hypervisor (Intel SDM 3C, 26.1.2; AMD APM 2, 15.9 where it is intercepted, as KVM does), and KVM answers
-//! it by itself. Natively it is some ten cycles of microcode to a few hundred. The question of `vmexit` in
-//! kvm-unit-tests.
-
-use std::io::{self, Write};
+//! Every x86 guest with hardware virtualisation exits to its hypervisor for CPUID (Intel SDM 3C, 26.1.2;
+//! AMD APM 2, 15.9, where it is intercepted, as KVM does), and KVM answers it without its VMM. Natively it
+//! takes some ten to a few hundred cycles of microcode. `vmexit` of kvm-unit-tests measures the same.
 
 use anyhow::{Result, bail, ensure};
 use hypertare_plan::Cpuid;
@@ -17,47 +14,39 @@ use crate::values::Definition;
 use crate::workload::standalone;
 
 const MOST: u64 = 1_000_000_000;
-/// A stop is looked for after so many: some ms of the dearest exits.
+/// CPUIDs between two looks for a stop: some milliseconds of the most expensive exits.
 const AT_ONCE: u64 = 1000;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "from before the first CPUID to after the last"),
-    ("cpuids", "instructions", "CPUID instructions that were executed"),
-];
-
 impl WorkloadKind for Cpuid {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "from before the first CPUID to after the last"),
+        ("cpuids", "instructions", "CPUID instructions that were executed"),
+    ];
 
+    /// Fails when it is stopped: half the work must not count as a fast trial.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
-    }
-}
-
-/// Fails when it is stopped: half the work must not count as a fast trial.
-pub fn run(spec: &Cpuid, context: &Context) -> Result<Outcome> {
-    ensure!(
-        (1..=MOST).contains(&spec.count),
-        "count is {}: it must be from 1 to {MOST}",
-        spec.count
-    );
-    context.ready();
-    let begin = now_ns();
-    let mut done = 0;
-    while done < spec.count {
-        if context.stopped() {
-            bail!("stopped after {done} of {} CPUIDs", spec.count);
+        ensure!(
+            (1..=MOST).contains(&self.count),
+            "count is {}: it must be from 1 to {MOST}",
+            self.count
+        );
+        context.ready();
+        let begin = now_ns();
+        let mut done = 0;
+        while done < self.count {
+            if context.stopped() {
+                bail!("stopped after {done} of {} CPUIDs", self.count);
+            }
+            let now = AT_ONCE.min(self.count - done);
+            (0..now).for_each(|_| ask());
+            done += now;
         }
-        let now = AT_ONCE.min(spec.count - done);
-        (0..now).for_each(|_| ask());
-        done += now;
+        let elapsed_s = to_seconds(now_ns() - begin);
+        Ok(Outcome::of([("elapsed_s", elapsed_s), ("cpuids", done as f64)]))
     }
-    let elapsed_s = to_seconds(now_ns() - begin);
-    let mut outcome = Outcome::default();
-    outcome.set("elapsed_s", elapsed_s).set("cpuids", done as f64);
-    Ok(outcome)
 }
 
-/// Leaf 0, the maker's name, of which nothing depends on where it is asked.
+/// Leaf 0, the maker's name, whose answer does not depend on the CPU that executes it.
 fn ask() {
     // SAFETY: CPUID changes these four registers only; LLVM keeps RBX for itself, so it is put back.
     unsafe {
@@ -88,13 +77,11 @@ pub struct Arguments {
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
         let context = standalone::context("cpuid", standalone::stop_by_signal()?, || ());
-        let outcome = run(&Cpuid { count: self.count }, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let (count, elapsed_s) = (outcome.values["cpuids"], outcome.values["elapsed_s"]);
-        let each = units::three_digits(elapsed_s / count * 1e9);
-        writeln!(io::stdout(), "{count} CPUIDs in {elapsed_s:.3} s: {each} each")?;
-        Ok(())
+        let outcome = Cpuid { count: self.count }.run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let (count, elapsed_s) = (outcome.value("cpuids"), outcome.value("elapsed_s"));
+            let each = units::three_digits(elapsed_s / count * 1e9);
+            format!("{count} CPUIDs in {elapsed_s:.3} s: {each} each\n")
+        })
     }
 }

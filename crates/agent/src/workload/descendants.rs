@@ -1,4 +1,4 @@
-//! The processes that stand below another one, found in /proc, and how to be rid of them.
+//! The descendants of a process, found in /proc, and how to end them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,22 +14,22 @@ const LIMIT_NS: u64 = 2_000_000_000;
 
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Makes orphans among this process's descendants its own children: none can escape by forking
-/// twice or by a session of its own (PR_SET_CHILD_SUBREAPER).
+/// Makes orphans among this process's descendants its own children, so that none escapes by forking twice
+/// or by a session of its own (PR_SET_CHILD_SUBREAPER).
 pub fn adopt() -> Result<()> {
     rustix::process::set_child_subreaper(Some(getpid())).context("cannot become the subreaper")
 }
 
-/// Kills and reaps every process below this one, which must have adopted them.
+/// Kills and reaps every descendant of this process, which must have called [`adopt`].
 pub fn end() -> Result<()> {
     end_but(&[])
 }
 
-/// The same, but for processes that have no descendants.
+/// The same except for the `spared` processes, which have no descendants.
 pub fn end_but(spared: &[Pid]) -> Result<()> {
     let limit = now_ns() + LIMIT_NS;
     // Without children there are no descendants: the usual end needs no look into /proc.
-    while reap() == Children::Left {
+    while has_children() {
         if kill_all(getpid(), spared)? == 0 && !spared.is_empty() {
             return Ok(());
         }
@@ -41,9 +41,9 @@ pub fn end_but(spared: &[Pid]) -> Result<()> {
     Ok(())
 }
 
-/// The names of the processes below this one that are alive, as far as they can be read.
+/// The names of this process's living descendants, as far as they can be read.
 pub fn left() -> Vec<String> {
-    if reap() == Children::None {
+    if !has_children() {
         return Vec::new();
     }
     let name = |pid: Pid| std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
@@ -57,13 +57,13 @@ pub fn left() -> Vec<String> {
     names
 }
 
-/// Sends SIGKILL to every process below this one, once.
+/// Sends SIGKILL to every descendant of this process, once.
 pub fn kill_own() -> Result<()> {
     kill_all(getpid(), &[]).map(|_| ())
 }
 
-/// Kills `ancestor`, a child of this process, and every process below it. It is stopped first, so
-/// that it can neither start more nor let go of those that it adopted.
+/// Kills `ancestor`, a child of this process, and all its descendants. It is stopped first, so that it can
+/// neither start more nor release those that it adopted.
 pub fn kill_with(ancestor: Pid) -> Result<()> {
     let limit = now_ns() + LIMIT_NS;
     let _ = kill_process(ancestor, Signal::STOP);
@@ -76,18 +76,13 @@ pub fn kill_with(ancestor: Pid) -> Result<()> {
     }
 }
 
-#[derive(PartialEq)]
-enum Children {
-    None,
-    Left,
-}
-
-fn reap() -> Children {
+/// Reaps children that have ended, and reports whether others are left.
+fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => return Children::Left,
-            Err(_) => return Children::None,
+            Ok(None) => return true,
+            Err(_) => return false,
         }
     }
 }

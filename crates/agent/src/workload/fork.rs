@@ -1,8 +1,8 @@
-//! Forks, executes, waits: the extreme of work that makes and unmakes page tables.
+//! Forks, executes, waits: the extreme of work that makes and removes page tables.
 //!
-//! Method: the process part of lmbench's `lat_proc exec` (McVoy & Staelin, USENIX 1996), with memory
-//! written by the executed program as a short-lived process of a build does. The fork is the C
-//! library's own, with the copy of the page tables that `vfork` and `posix_spawn` leave out.
+//! Method: the process part of lmbench's `lat_proc exec` (McVoy & Staelin, USENIX 1996). In addition the
+//! executed program writes to memory, as a short-lived process of a build does. The fork is the C library's
+//! own, which copies the page tables, as `vfork` and `posix_spawn` do not.
 
 mod child;
 pub mod standalone;
@@ -21,53 +21,47 @@ use child::Program;
 /// More would not fit into any machine's process numbers and patience.
 const MOST_FORKS: u64 = 1_000_000_000;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "from before the first fork to the end of the last program"),
-    ("forks", "processes", "programs that were executed and ended"),
-    ("touched_bytes", "B", "memory that each of them wrote to, one byte a page of 4 KB"),
-    ("minor_faults", "faults", "page faults of the programs and of their parent"),
-    ("major_faults", "faults", "of those that had to read a disk"),
-    ("user_s", "s", "CPU time in user mode of the programs and of their parent"),
-    ("system_s", "s", "CPU time in the kernel of the programs and of their parent"),
-];
-
 impl WorkloadKind for Fork {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "from before the first fork to the end of the last program"),
+        ("forks", "processes", "programs that were executed and ended"),
+        ("touched_bytes", "B", "memory that each of them wrote to, one byte a page of 4 KB"),
+        ("minor_faults", "faults", "page faults of the programs and of their parent"),
+        ("major_faults", "faults", "of those that had to read a disk"),
+        ("user_s", "s", "CPU time in user mode of the programs and of their parent"),
+        ("system_s", "s", "CPU time in the kernel of the programs and of their parent"),
+    ];
 
+    /// Executes the program `count` times, one after the other.
+    ///
+    /// Fails when a program cannot be executed or does not end well, and when it is stopped: half the
+    /// work must not count as a fast trial.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
-    }
-}
-
-/// Executes the program `count` times, one after the other.
-///
-/// Fails when a program cannot be executed or does not end well, and when it is stopped: half the
-/// work must not count as a fast trial.
-pub fn run(spec: &Fork, context: &Context) -> Result<Outcome> {
-    ensure!(
-        (1..=MOST_FORKS).contains(&spec.count),
-        "count is {}, but must be from 1 to {MOST_FORKS}",
-        spec.count
-    );
-    let program = Program::new(spec.touch)?;
-    context.ready();
-    let before = Usage::now();
-    let begin = now_ns();
-    for done in 0..spec.count {
-        if context.stopped() {
-            bail!("stopped after {done} of {} forks", spec.count);
+        ensure!(
+            (1..=MOST_FORKS).contains(&self.count),
+            "count is {}, but must be from 1 to {MOST_FORKS}",
+            self.count
+        );
+        let program = Program::new(self.touch)?;
+        context.ready();
+        let before = Usage::now();
+        let begin = now_ns();
+        for done in 0..self.count {
+            if context.stopped() {
+                bail!("stopped after {done} of {} forks", self.count);
+            }
+            execute(&program).with_context(|| format!("fork {} of {}", done + 1, self.count))?;
         }
-        execute(&program).with_context(|| format!("fork {} of {}", done + 1, spec.count))?;
+        let elapsed_s = to_seconds(now_ns() - begin);
+        let usage = Usage::now().since(&before);
+        let mut outcome = Outcome::default();
+        outcome
+            .set("elapsed_s", elapsed_s)
+            .set("forks", self.count as f64)
+            .set("touched_bytes", program.touched() as f64);
+        usage.report(&mut outcome);
+        Ok(outcome)
     }
-    let elapsed_s = to_seconds(now_ns() - begin);
-    let usage = Usage::now().since(&before);
-    let mut outcome = Outcome::default();
-    outcome
-        .set("elapsed_s", elapsed_s)
-        .set("forks", spec.count as f64)
-        .set("touched_bytes", program.touched() as f64);
-    usage.report(&mut outcome);
-    Ok(outcome)
 }
 
 /// One program, from fork to end.
@@ -118,7 +112,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_and_a_stop_is_no_result() {
-        let fork = |count, touch, stop| run(&Fork { count, touch }, &context(stop)).unwrap_err();
+        let fork = |count, touch, stop| Fork { count, touch }.run(&context(stop)).unwrap_err();
         assert!(fork(0, 0, false).to_string().contains("count"));
         assert!(fork(1, u64::MAX, false).to_string().contains("touch"));
         assert_eq!(fork(3, 0, true).to_string(), "stopped after 0 of 3 forks");

@@ -1,4 +1,4 @@
-//! Times of the same event, again and again: a histogram of all of them and what is reported of them.
+//! Durations of repeated events: a histogram of all of them, and the values that are reported.
 //!
 //! HDR histogram (Tene): buckets of equal width within each power of two, here 1/1000 of the value
 //! or finer, from 1 ns to the longest time that is distinguished, whatever is recorded.
@@ -8,8 +8,19 @@ use hdrhistogram::Histogram as Hdr;
 use hypertare_plan::Histogram;
 
 use super::Outcome;
+use crate::units;
 
 const DIGITS: u8 = 3;
+
+/// A row for each of these values of NAME, for people; a dash for one that is absent.
+pub fn rows(outcome: &Outcome, name: &str, values: &[&str]) -> String {
+    let row = |value: &&str| {
+        let ns = outcome.values.get(&format!("{name}_{value}_ns")).copied();
+        let time = ns.map_or_else(|| "-".to_owned(), units::three_digits);
+        format!("  {value:<6} {time:>9}\n")
+    };
+    values.iter().map(row).collect()
+}
 
 pub struct Latencies {
     histogram: Hdr<u64>,
@@ -19,8 +30,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Longer ones than `most_ns` count as that in quantiles. All memory is written to, so that none
-    /// is missing when the first one is recorded.
+    /// In quantiles a longer time than `most_ns` counts as `most_ns`. All memory is written to, so that
+    /// recording causes no page fault.
     pub fn new(most_ns: u64) -> Result<Self> {
         let mut histogram = Hdr::new_with_bounds(1, most_ns.max(2), DIGITS)
             .context("no histogram of so long times")?;
@@ -36,7 +47,7 @@ impl Latencies {
         self.sum_ns += ns;
     }
 
-    /// Adds all of another one of the same range.
+    /// Adds all times of another one with the same range.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         self.histogram.add(&other.histogram)?;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -49,9 +60,15 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Of none, what has no value is absent.
+    /// Sets `NAME_min_ns` and so on, and the histogram NAME. Without any time, only the empty histogram is
+    /// set.
     pub fn report(&self, outcome: &mut Outcome, name: &str) {
-        outcome.histograms.insert(name.to_owned(), self.buckets());
+        let buckets = self.histogram.iter_recorded().map(|bucket| {
+            let value = self.histogram.highest_equivalent(bucket.value_iterated_to());
+            (value, bucket.count_at_value())
+        });
+        let histogram = Histogram { unit: "ns".to_owned(), buckets: buckets.collect() };
+        outcome.histograms.insert(name.to_owned(), histogram);
         if self.count() == 0 {
             return;
         }
@@ -68,22 +85,10 @@ impl Latencies {
         }
     }
 
-    /// A bucket answers with its highest value, which no quantile of the true values exceeds by
-    /// more than the bucket's width; the extremes are known exactly.
+    /// A bucket answers with its highest value, which differs from the true quantile by less than the
+    /// bucket's width; the extremes are known exactly.
     fn quantile_ns(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns) as f64
-    }
-
-    fn buckets(&self) -> Histogram {
-        let buckets = self
-            .histogram
-            .iter_recorded()
-            .map(|bucket| {
-                let value = self.histogram.highest_equivalent(bucket.value_iterated_to());
-                (value, bucket.count_at_value())
-            })
-            .collect();
-        Histogram { unit: "ns".to_owned(), buckets }
     }
 }
 

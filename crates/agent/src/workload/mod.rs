@@ -1,8 +1,8 @@
-//! What one task does. It executes in a process of its own, so that its usage is exactly its own and it
-//! can be killed.
+//! Workloads: the work of one task. It executes in a process of its own, so that its usage is exactly its
+//! own and it can be killed.
 //!
-//! A workload is a module that implements [`WorkloadKind`] for what a plan says of it, and [`Alone`] for
-//! what a command line does; and a line of the table below, which is all that others know of it.
+//! A workload is a module that implements [`WorkloadKind`] for its type in plans and [`Alone`] for its
+//! command line, and a line of the table below. Nothing else names it.
 
 pub mod address;
 pub mod burn;
@@ -29,28 +29,29 @@ pub mod system_calls;
 pub mod touch;
 mod usage;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use hypertare_plan::{Task, TaskResult, Workload};
 
+use crate::process::cpus;
 use crate::values::Definition;
 pub use context::{Context, Outcome};
 
-/// What a plan can ask for; implemented for the plan's own type.
+/// A kind of work that a plan can ask for; implemented for the plan's own type.
 pub trait WorkloadKind {
-    /// What its result reports.
+    /// The values of its result.
     const VALUES: &'static [Definition];
 
-    /// Others need it to be ready, and it does nothing of its own.
+    /// Whether other tasks need it to be ready, and it does no work of its own.
     const LISTENS: bool = false;
 
-    /// It says that it is ready, waits for the word to begin, says that the work is done, and waits to be
-    /// stopped: neither its start nor its end is then in any counter.
+    /// Whether it reports that it is ready, waits for the word to begin, reports that the work is done, and
+    /// waits to be stopped, so that neither its start nor its end is in any counter.
     const PREPARES: bool = false;
 
     /// Does the work, to its end or until it is asked to stop.
     ///
     /// # Errors
-    /// It cannot be done as asked for, and why; then there are no values.
+    /// The work cannot be done as asked for, and why; then there are no values.
     fn run(&self, context: &Context) -> Result<Outcome>;
 }
 
@@ -59,10 +60,10 @@ pub trait Alone {
     fn run(self) -> Result<()>;
 }
 
-/// By module: its verb with the arguments of it, and what plans can ask for.
+/// By module: its verb with the verb's arguments, and the kinds of work that plans can ask for.
 macro_rules! workloads {
     ($($verb:ident($arguments:ty): $($kind:ident),+;)+) => {
-        // What it is called there says the arguments' own comment.
+        // The comment of the arguments' type describes each verb there.
         #[derive(clap::Subcommand)]
         pub enum Verb {
             $($verb($arguments),)+
@@ -76,7 +77,7 @@ macro_rules! workloads {
             }
         }
 
-        /// What each workload's result reports, by its name in plans.
+        /// The values of each workload's result, by its name in plans.
         pub fn values() -> Vec<(String, &'static [Definition])> {
             vec![$($((
                 name_in_plans(stringify!($kind)),
@@ -84,7 +85,7 @@ macro_rules! workloads {
             ),)+)+]
         }
 
-        /// Whether others need it to be ready, and it does nothing of its own.
+        /// Whether other tasks need it to be ready, and it does no work of its own.
         pub fn listens(workload: &Workload) -> bool {
             match workload {
                 $($(Workload::$kind(_) => <hypertare_plan::$kind as WorkloadKind>::LISTENS,)+)+
@@ -132,7 +133,7 @@ fn name_in_plans(kind: &str) -> String {
     name
 }
 
-/// Executes one task to its end and returns how it went; a failure is a result too.
+/// Executes one task to its end and returns its result; a failure is a result too.
 pub fn execute(task: &Task, context: &Context) -> TaskResult {
     let outcome = bind(task).and_then(|()| run(&task.workload, context));
     context.result(outcome)
@@ -140,21 +141,13 @@ pub fn execute(task: &Task, context: &Context) -> TaskResult {
 
 /// Binds this process to the task's CPUs, counted among those that it may use already.
 fn bind(task: &Task) -> Result<()> {
-    if task.cpus.is_empty() {
-        return Ok(());
-    }
-    let allowed = rustix::thread::sched_getaffinity(None)?;
-    let usable: Vec<usize> =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-    let mut chosen = rustix::thread::CpuSet::new();
-    for &index in &task.cpus {
-        let cpu = usable.get(index as usize).ok_or_else(|| {
-            anyhow::anyhow!("CPU {index} was asked for, but the node may use {} only", usable.len())
-        })?;
-        chosen.set(*cpu);
-    }
-    rustix::thread::sched_setaffinity(None, &chosen)?;
-    Ok(())
+    let usable = cpus::of(0)?;
+    let chosen = task.cpus.iter().map(|&index| {
+        usable.get(index as usize).copied().with_context(|| {
+            format!("CPU {index} was asked for, but the node may use {} only", usable.len())
+        })
+    });
+    cpus::bind(0, &chosen.collect::<Result<Vec<_>>>()?)
 }
 
 #[cfg(test)]

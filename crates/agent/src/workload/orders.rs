@@ -1,5 +1,5 @@
-//! What a task's process hears once it works: the line `go`, to begin what it has prepared; the line `stop`,
-//! or the input's end. Other lines are passed over, and none is kept, however long.
+//! Orders to a working task's process: the line `go`, to begin the work that it has prepared; the line
+//! `stop`, or the end of the input. Other lines are ignored; none is kept, however long.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -7,18 +7,18 @@ use std::io::{BufRead, BufReader, Read};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// More than the one line that counts.
+/// The most bytes of a line that are read, more than any order has.
 const LONGEST: u64 = 64;
 
 pub struct Orders(BufReader<File>);
 
 impl Orders {
-    /// Comes after the assignment, of which nothing is left in `input`.
+    /// To be called after the assignment was read from `input`.
     pub fn new(input: BufReader<File>) -> Self {
         Orders(input)
     }
 
-    /// Returns when it is asked to stop; `go` hears each time that it is asked to go.
+    /// Returns at an order to stop; calls `go` at each order to begin.
     pub fn await_stop(mut self, go: impl Fn()) {
         loop {
             match next(&mut self.0) {
@@ -29,7 +29,7 @@ impl Orders {
         }
     }
 
-    /// Whether what has come by now says so.
+    /// Whether an order to stop has come by now.
     pub fn say_stop(&mut self) -> bool {
         while self.has_some() {
             if matches!(next(&mut self.0), Word::Stop) {

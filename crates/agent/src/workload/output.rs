@@ -1,5 +1,5 @@
-//! What a command prints: taken in as fast as it comes, so that it never waits, and of each stream
-//! only the last part kept, so that it never fills the memory.
+//! A command's output. It is read as fast as it comes, so that the command never waits, and only the last
+//! part of each stream is kept, so that it never fills the memory.
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::Timespec;
 
-/// Large pipes wake the reader seldom: it may share the command's CPUs.
+/// Large pipes seldom wake the reader, which may share the command's CPUs.
 const PIPE_BYTES: usize = 1 << 20;
 
 const CHUNK: usize = 64 << 10;
 
 /// One stream of a command's output, at this end.
 pub struct Stream {
-    /// None once its other end is closed everywhere.
+    /// `None` once its other end is closed everywhere.
     pipe: Option<std::fs::File>,
     tail: Tail,
 }
@@ -27,25 +27,25 @@ impl Stream {
     /// The stream, and the end that the command gets.
     pub fn new() -> Result<(Self, OwnedFd)> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("no pipe for the output")?;
-        // Beyond the user's limit for pipes the kernel's usual size has to do.
+        // Beyond the user's limit for pipes the pipe keeps the kernel's usual size.
         let _ = rustix::pipe::fcntl_setpipe_size(&write, PIPE_BYTES);
         rustix::io::ioctl_fionbio(&read, true)?;
         Ok((Stream { pipe: Some(read.into()), tail: Tail::default() }, write))
     }
 
-    /// The stream that comes of a terminal's own end; it ends with the last who has the other one.
+    /// The stream from a terminal's own end; it ends when the last process closes the other end.
     pub fn of_terminal(own: OwnedFd) -> Result<Self> {
         rustix::io::ioctl_fionbio(&own, true)?;
         Ok(Stream { pipe: Some(own.into()), tail: Tail::default() })
     }
 
-    /// One that nothing comes by.
+    /// An empty stream.
     pub fn none() -> Self {
         Stream { pipe: None, tail: Tail::default() }
     }
 
-    /// Takes in what is there now, but no more than a pipe can hold: who writes endlessly must not
-    /// keep the reader here.
+    /// Reads the output that is there now, but no more than a pipe can hold: a command that writes without
+    /// an end must not keep the reader here.
     pub fn take_in(&mut self) {
         let mut chunk = [0; CHUNK];
         for _ in 0..PIPE_BYTES / CHUNK {
@@ -66,8 +66,8 @@ impl Stream {
     }
 }
 
-/// Waits until one of the streams has something, or `end` is closed at its other side, or the time
-/// is over. Returns whether `end` was closed.
+/// Waits until one of the streams has output, or the other side of `end` is closed, or the time is over.
+/// Returns whether `end` was closed.
 pub fn wait(streams: [&Stream; 2], end: impl AsFd, limit: &Timespec) -> Result<bool, Errno> {
     let mut fds: Vec<PollFd<'_>> = vec![PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)];
     for pipe in streams.iter().filter_map(|stream| stream.pipe.as_ref()) {
@@ -79,7 +79,7 @@ pub fn wait(streams: [&Stream; 2], end: impl AsFd, limit: &Timespec) -> Result<b
     }
 }
 
-/// The last `MAX_OUTPUT` bytes of what it is given; holds at most twice that, and a chunk.
+/// Keeps the last `MAX_OUTPUT` bytes of its input; holds at most twice as many, and a chunk.
 #[derive(Default)]
 struct Tail {
     bytes: Vec<u8>,

@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -30,9 +30,9 @@ use crate::emit::Emitter;
 use crate::process::hidden::hide_this_process;
 use crate::process::shortage::expose_this_process;
 
-/// On the descriptor for it: the process waits for its assignment.
+/// Written to the ready descriptor when the process waits for its assignment.
 const WAITS: u8 = b'w';
-/// The same: what it listens to can come.
+/// Written to the ready descriptor when the task is ready, or has done its work.
 const READY: u8 = b'r';
 
 /// Executes one task, which it reads from standard input
@@ -49,7 +49,7 @@ pub struct Arguments {
     as_container: bool,
 }
 
-/// The inside. Status 2 when there was nothing sensible to do; a task that failed is a result.
+/// The inside. The status is 2 when it has no usable assignment; a failed task is a result.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match prepare(arguments) {
         Ok((assignment, orders, ready)) => run(assignment, orders, ready),
@@ -64,7 +64,7 @@ fn prepare(arguments: &Arguments) -> Result<(Assignment, Orders, Option<OwnedFd>
     let ready = take_over("--ready-fd", arguments.ready_fd)?;
     let namespace = take_over("--namespace-fd", arguments.namespace_fd)?;
     if let Some(ready) = &ready {
-        // Nobody who reads it: nobody who wants to know.
+        // Without a reader nobody needs to know.
         let _ = rustix::io::write(ready, &[WAITS]);
     }
     let mut input =
@@ -115,8 +115,11 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
     let emitter = Arc::new(Emitter::stdout());
     let Assignment { trial, phase, task } = assignment;
     let name = (task.node.as_str(), trial, phase.as_str(), task.id.as_str());
-    let ready = Mutex::new(ready);
-    let mut context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
+    let mut context = Context::new(name, emitter.clone(), stop.clone(), move || {
+        if let Some(fd) = &ready {
+            let _ = rustix::io::write(fd, &[READY]);
+        }
+    });
     if matches!(task.workload, Workload::Command(_) | Workload::Serve(_)) {
         // A thread less to start before each command.
         context = context.heeding(orders);
@@ -124,7 +127,7 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
         let (go, word) = channel();
         context = context.awaiting(word);
         std::thread::spawn(move || {
-            // Who does not prepare its work waits for no word.
+            // A workload that does not prepare its work does not wait for the word to begin.
             orders.await_stop(|| {
                 let _ = go.send(());
             });
@@ -134,14 +137,8 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
     let result = execute(&task, &context);
     match emitter.emit(&Record::Result(result)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Nobody reads: nobody misses it.
+        // Without a reader nobody misses the result.
         Err(_) => ExitCode::FAILURE,
-    }
-}
-
-fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
-    if let Some(fd) = &*ready.lock().unwrap_or_else(PoisonError::into_inner) {
-        let _ = rustix::io::write(fd, &[READY]);
     }
 }
 
@@ -154,7 +151,7 @@ pub struct Child {
     pub ready: Ready,
 }
 
-/// Hears how far a task's process is.
+/// The end of the ready descriptor that reports how far a task's process is.
 pub struct Ready(File);
 
 impl Ready {
@@ -179,23 +176,17 @@ impl Ready {
             }
         }
     }
-
-    fn waits_before(&mut self, limit: Duration) -> bool {
-        let limit = Timespec::try_from(limit).ok();
-        let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
-        poll(&mut watched, limit.as_ref()).is_ok_and(|count| count > 0) && self.comes(WAITS)
-    }
 }
 
-/// Starts the process of one task, and hands over what to do. It may be confined; a `command` then needs
-/// /proc where it is, by which it cleans up after itself.
+/// Starts the process of one task, and hands the assignment over. It may be confined; a `command` then
+/// needs /proc in its view, by which it cleans up after itself.
 ///
-/// Standard error is this process's own: what comes there is not part of any result.
+/// Standard error is this process's own, and part of no result.
 pub fn spawn(assignment: &Assignment, confinement: Option<Confinement>) -> Result<Child> {
     spawn_from(Path::new("/proc/self/exe"), assignment, confinement)
 }
 
-/// The same from another process than the agent's own.
+/// The same with the agent's program at another place than this process's own.
 pub fn spawn_from(
     agent: &Path,
     assignment: &Assignment,
@@ -206,10 +197,14 @@ pub fn spawn_from(
     Ok(child)
 }
 
-/// Starts the process of a task that nobody knows yet, and waits until it waits for it.
+/// Starts a process for a task that is not known yet, and returns once it waits for its assignment.
 pub fn spare(confinement: Option<Confinement>, limit: Duration) -> Result<Child> {
     let mut child = start(Path::new("/proc/self/exe"), confinement)?;
-    if !child.ready.waits_before(limit) {
+    let limit = Timespec::try_from(limit).ok();
+    let mut watched = [PollFd::new(&child.ready.0, PollFlags::IN)];
+    let waits =
+        poll(&mut watched, limit.as_ref()).is_ok_and(|count| count > 0) && child.ready.comes(WAITS);
+    if !waits {
         child.discard();
         bail!("a task's process does not get ready");
     }
@@ -247,22 +242,21 @@ fn start(agent: &Path, confinement: Option<Confinement>) -> Result<Child> {
 }
 
 impl Child {
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
-    /// Hands over what to do, once.
+    /// Hands the assignment over, once.
     pub fn assign(&mut self, assignment: &Assignment) -> Result<()> {
-        let line = assignment.to_line()?;
+        self.say(&assignment.to_line()?);
+        Ok(())
+    }
+
+    fn say(&mut self, line: &[u8]) {
         if let Some(input) = &mut self.input {
             // A process that is gone already shows so by the end of its records.
-            let _ = input.write_all(&line);
+            let _ = input.write_all(line);
         }
-        Ok(())
     }
 
     /// Readable once the process has ended.
@@ -270,12 +264,9 @@ impl Child {
         Ok(rustix::process::pidfd_open(self.pid(), rustix::process::PidfdFlags::empty())?)
     }
 
-    /// Has it begin with what it has prepared.
+    /// Has it begin the work that it has prepared.
     pub fn go(&mut self) {
-        if let Some(input) = &mut self.input {
-            // A process that is gone already shows so by the end of its records.
-            let _ = input.write_all(b"go\n");
-        }
+        self.say(b"go\n");
     }
 
     /// Asks the task to end. Its result follows; a command is killed if it takes too long.
@@ -289,7 +280,7 @@ impl Child {
         descendants::kill_with(self.pid())
     }
 
-    /// Whether it has not ended by itself.
+    /// Whether it is still running.
     pub fn lives(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }

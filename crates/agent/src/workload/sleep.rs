@@ -1,69 +1,66 @@
-//! How late a thread wakes that asked for a time: what scheduler, timer and hypervisor add to a sleep.
+//! How late a sleeping thread wakes: the time that scheduler, timer and hypervisor add to a sleep.
 //!
-//! The question of cyclictest(8) (rt-tests): a thread sleeps to an absolute time, looks at the clock, and
-//! so on at a fixed interval. A wake-up may be so late that the times of the next ones are over: they
-//! are left out and counted as missed, for woken at once they would look punctual beside it.
+//! It measures what cyclictest(8) (rt-tests) does: a thread sleeps to an absolute time, looks at the clock,
+//! and so on at a fixed interval. A wake-up may be so late that the times of the next ones are over. Those
+//! are left out and counted as missed: woken at once, they would look punctual beside it.
 
-use std::io::{self, Write};
+use std::io;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use hypertare_plan::Sleep;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::clock::{STOP_NS, from_seconds, now_ns, sleep_exactly, sleep_once, to_seconds};
-use super::latencies::Latencies;
+use super::latencies::{Latencies, rows};
 use super::{Alone, Context, Outcome, WorkloadKind};
-use crate::units;
+use crate::process::cpus;
 use crate::values::Definition;
 use crate::workload::standalone;
 
-/// Of a thread that does nothing else a wake-up is some microseconds of work.
+/// A wake-up is some microseconds of work even in a thread that does nothing else.
 const LEAST_INTERVAL_NS: u64 = 10_000;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "time over which was counted"),
-    ("wakeups", "wakeups", "wake-ups of all threads"),
-    ("missed", "wakeups", "those whose time was over before their thread woke from the one before"),
-    (
-        "wakeup_min_ns",
-        "ns",
-        "least wake-up latency: from the time asked for to the thread's own look",
-    ),
-    ("wakeup_mean_ns", "ns", "mean wake-up latency"),
-    ("wakeup_p50_ns", "ns", "median wake-up latency"),
-    ("wakeup_p90_ns", "ns", "90th percentile of the wake-up latency"),
-    ("wakeup_p99_ns", "ns", "99th percentile of the wake-up latency"),
-    ("wakeup_p999_ns", "ns", "99.9th percentile of the wake-up latency"),
-    ("wakeup_max_ns", "ns", "greatest wake-up latency"),
-];
-
 impl WorkloadKind for Sleep {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "time over which was counted"),
+        ("wakeups", "wakeups", "wake-ups of all threads"),
+        (
+            "missed",
+            "wakeups",
+            "those whose time was over before their thread woke from the one before",
+        ),
+        (
+            "wakeup_min_ns",
+            "ns",
+            "least wake-up latency: from the time asked for to the thread's own look",
+        ),
+        ("wakeup_mean_ns", "ns", "mean wake-up latency"),
+        ("wakeup_p50_ns", "ns", "median wake-up latency"),
+        ("wakeup_p90_ns", "ns", "90th percentile of the wake-up latency"),
+        ("wakeup_p99_ns", "ns", "99th percentile of the wake-up latency"),
+        ("wakeup_p999_ns", "ns", "99.9th percentile of the wake-up latency"),
+        ("wakeup_max_ns", "ns", "greatest wake-up latency"),
+    ];
 
+    /// Sleeps and wakes until `duration_s` is over or it is asked to stop; both are a good end.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
+        check(self)?;
+        let cpus = own_cpus(self.threads)?;
+        let interval_ns = from_seconds(self.interval_s);
+        let duration_ns = from_seconds(self.duration_s);
+        let begin = now_ns();
+        let slept = std::thread::scope(|scope| {
+            let start = |&cpu: &Option<u32>| {
+                let sleep = move || sleep(cpu, interval_ns, duration_ns, context);
+                std::thread::Builder::new().spawn_scoped(scope, sleep)
+            };
+            let threads = cpus.iter().map(start).collect::<io::Result<Vec<_>>>()?;
+            context.ready();
+            let failed = |_| Err(anyhow!("a thread that slept has failed"));
+            let slept = threads.into_iter().map(|thread| thread.join().unwrap_or_else(failed));
+            slept.collect::<Result<Vec<_>>>()
+        })?;
+        outcome(&slept, duration_ns, to_seconds(now_ns() - begin))
     }
-}
-
-/// Sleeps and wakes until `duration_s` is over or it is asked to stop; both are a good end.
-pub fn run(spec: &Sleep, context: &Context) -> Result<Outcome> {
-    check(spec)?;
-    let cpus = own_cpus(spec.threads)?;
-    let interval_ns = from_seconds(spec.interval_s);
-    let duration_ns = from_seconds(spec.duration_s);
-    let begin = now_ns();
-    let slept = std::thread::scope(|scope| {
-        let start = |&cpu: &Option<CpuSet>| {
-            let sleep = move || sleep(cpu, interval_ns, duration_ns, context);
-            std::thread::Builder::new().spawn_scoped(scope, sleep)
-        };
-        let threads = cpus.iter().map(start).collect::<io::Result<Vec<_>>>()?;
-        context.ready();
-        let failed = |_| Err(anyhow!("a thread that slept has failed"));
-        let slept = threads.into_iter().map(|thread| thread.join().unwrap_or_else(failed));
-        slept.collect::<Result<Vec<_>>>()
-    })?;
-    outcome(&slept, duration_ns, to_seconds(now_ns() - begin))
 }
 
 fn check(spec: &Sleep) -> Result<()> {
@@ -84,46 +81,31 @@ fn check(spec: &Sleep) -> Result<()> {
 
 /// For each thread a CPU that no other one has, as with cyclictest's --affinity, so that none waits for
 /// another. One alone may go where the scheduler takes it.
-fn own_cpus(threads: u32) -> Result<Vec<Option<CpuSet>>> {
+fn own_cpus(threads: u32) -> Result<Vec<Option<u32>>> {
     if threads == 1 {
         return Ok(vec![None]);
     }
-    let allowed = sched_getaffinity(None)?;
-    let usable = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
-    let cpus: Vec<_> = usable.take(threads as usize).map(|cpu| Some(only(cpu))).collect();
+    let usable = cpus::of(0)?;
     ensure!(
-        cpus.len() == threads as usize,
+        usable.len() >= threads as usize,
         "threads is {threads}, each with a CPU of its own, but there are {} that it may use",
-        cpus.len()
+        usable.len()
     );
-    Ok(cpus)
+    Ok(usable.into_iter().take(threads as usize).map(Some).collect())
 }
 
-fn only(cpu: usize) -> CpuSet {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    set
-}
-
-/// What one thread saw.
+/// The measurements of one thread.
 struct Slept {
     latencies: Latencies,
     missed: u64,
 }
 
-fn sleep(
-    cpu: Option<CpuSet>,
-    interval_ns: u64,
-    duration_ns: u64,
-    context: &Context,
-) -> Result<Slept> {
-    if let Some(cpu) = &cpu {
-        sched_setaffinity(None, cpu).context("a thread cannot be bound to its CPU")?;
-    }
+fn sleep(cpu: Option<u32>, interval_ns: u64, duration_ns: u64, context: &Context) -> Result<Slept> {
+    cpus::bind(0, cpu.as_slice()).context("a thread cannot be bound to its CPU")?;
     // Else the kernel may add up to 50 µs to a sleep, to wake several threads at once.
     sleep_exactly();
     let mut slept = Slept { latencies: Latencies::new(duration_ns)?, missed: 0 };
-    // One that is not counted: what the first wake-up finds cold, the others find warm.
+    // The first sleep is not counted: its caches are cold, and the later ones' are warm.
     sleep_once(now_ns() + interval_ns);
     let begin = now_ns();
     let last = duration_ns / interval_ns;
@@ -139,7 +121,7 @@ fn sleep(
     Ok(slept)
 }
 
-/// When it woke; none when it was asked to stop.
+/// When it woke; `None` when it was asked to stop.
 fn sleep_to(due: u64, context: &Context) -> Option<u64> {
     loop {
         if context.stopped() {
@@ -154,21 +136,19 @@ fn sleep_to(due: u64, context: &Context) -> Option<u64> {
     }
 }
 
-/// Of the first whole interval that is not over.
+/// The number of the first whole interval that is not over.
 fn number_after(elapsed_ns: u64, interval_ns: u64) -> u64 {
     elapsed_ns / interval_ns + 1
 }
 
 fn outcome(slept: &[Slept], duration_ns: u64, elapsed_s: f64) -> Result<Outcome> {
     let mut all = Latencies::new(duration_ns)?;
-    for one in slept {
-        all.add(&one.latencies)?;
-    }
-    let mut outcome = Outcome::default();
-    outcome
-        .set("elapsed_s", elapsed_s)
-        .set("wakeups", all.count() as f64)
-        .set("missed", slept.iter().map(|one| one.missed).sum::<u64>() as f64);
+    slept.iter().try_for_each(|one| all.add(&one.latencies))?;
+    let mut outcome = Outcome::of([
+        ("elapsed_s", elapsed_s),
+        ("wakeups", all.count() as f64),
+        ("missed", slept.iter().map(|one| one.missed).sum::<u64>() as f64),
+    ]);
     all.report(&mut outcome, "wakeup");
     Ok(outcome)
 }
@@ -195,22 +175,17 @@ impl Alone for Arguments {
         let context = standalone::context("sleep", standalone::stop_by_signal()?, || ());
         let spec =
             Sleep { interval_s: self.interval, duration_s: self.time, threads: self.threads };
-        let outcome = run(&spec, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let values = &outcome.values;
-        let mut text = format!(
-            "{} wake-ups in {:.2} s, {} missed\n",
-            values["wakeups"], values["elapsed_s"], values["missed"]
-        );
-        for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
-            let latency = values.get(&format!("wakeup_{name}_ns")).copied();
-            let latency = latency.map_or_else(|| "-".to_owned(), units::three_digits);
-            text += &format!("  {name:<6} {latency:>9}\n");
-        }
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let values = &outcome.values;
+            format!(
+                "{} wake-ups in {:.2} s, {} missed\n{}",
+                values["wakeups"],
+                values["elapsed_s"],
+                values["missed"],
+                rows(outcome, "wakeup", &["min", "mean", "p50", "p90", "p99", "p999", "max"])
+            )
+        })
     }
 }
 
@@ -234,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_time_is_met_or_missed() {
-        let outcome = run(&spec(0.001, 0.2, 1), &context(&Arc::default())).unwrap();
+        let outcome = spec(0.001, 0.2, 1).run(&context(&Arc::default())).unwrap();
         let values = &outcome.values;
         assert_eq!(values["wakeups"] + values["missed"], 200.0, "{values:?}");
         assert!((0.2..5.0).contains(&values["elapsed_s"]), "{values:?}");
@@ -247,7 +222,7 @@ mod tests {
 
     #[test]
     fn every_thread_sleeps() {
-        let values = run(&spec(0.01, 0.1, 2), &context(&Arc::default())).unwrap().values;
+        let values = spec(0.01, 0.1, 2).run(&context(&Arc::default())).unwrap().values;
         assert_eq!(values["wakeups"] + values["missed"], 20.0, "{values:?}");
     }
 
@@ -270,7 +245,7 @@ mod tests {
     fn a_stop_is_a_good_end() {
         let stop = Arc::new(AtomicBool::new(false));
         let context = context(&stop);
-        let sleeper = std::thread::spawn(move || run(&spec(0.05, 60.0, 1), &context));
+        let sleeper = std::thread::spawn(move || spec(0.05, 60.0, 1).run(&context));
         std::thread::sleep(Duration::from_millis(100));
         stop.store(true, Ordering::Relaxed);
         let asked = Instant::now();
@@ -290,7 +265,7 @@ mod tests {
             (spec(0.01, 1.0, 0), "threads"),
             (spec(0.01, 1.0, 100_000), "CPU of its own"),
         ] {
-            let error = run(&spec, &context(&Arc::default())).unwrap_err().to_string();
+            let error = spec.run(&context(&Arc::default())).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

@@ -1,23 +1,25 @@
-//! Which calls of a command wait for a disk: fsync and its like, and files opened with O_DIRECT or
-//! O_SYNC. Its files are in memory, where such a call takes no time, and a reader should know.
+//! Counts the calls of a command that wait for a disk: fsync and similar ones, and openings of files with
+//! O_DIRECT or O_SYNC. The command's files are in memory, where such a call takes no time, and the reader
+//! of its results should know.
 //!
-//! The kernel asks this process about each such call (seccomp's notification, seccomp_unotify(2)), and
-//! is asked to go on with it. That costs the call microseconds, so it is for runs that are not counted.
-//! Not seen: what io_uring(7) does, programs of 32 bits, and openat2(2), whose flags are in memory.
+//! The kernel notifies this process of each such call (seccomp_unotify(2)), which lets it continue. That
+//! costs the call microseconds, so it is for runs that are not counted. Calls by io_uring(7), of programs
+//! of 32 bits, and openat2(2), whose flags are in memory, are not seen.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{
-    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_JUMP, BPF_K, BPF_LD, BPF_RET, BPF_STMT, BPF_W,
-    sock_filter, sock_fprog,
+    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+    sock_fprog,
 };
 
-/// Of this process's own and those that it started.
+use crate::arch::ARCH;
+
+/// Calls of this process and of those that it started.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static WATCHED: std::sync::OnceLock<()> = std::sync::OnceLock::new();
 
-const X86_64: u32 = 0xC000_003E;
 const DIRECT_OR_SYNC: u32 = (libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC) as u32;
 
 /// Offsets in `seccomp_data`: the call's number, its architecture, and its arguments' low halves.
@@ -27,9 +29,9 @@ const fn argument(number: u32) -> u32 {
     16 + 8 * number
 }
 
-/// A filter of the calling thread and what it starts, and the descriptor by which the kernel asks. The
-/// caller must be able to administer its user namespace. None where the kernel does not do that, or
-/// another filter of it asks already: then nothing is seen, which is no error.
+/// Filters the calls of this thread and of all that it starts; returns the descriptor for the kernel's
+/// notices. The caller must be able to administer its user namespace. `None` where the kernel cannot
+/// notify, or another filter of the thread does so already: then no call is seen, which is no error.
 pub fn filter() -> Option<OwnedFd> {
     let mut program = program();
     let given = sock_fprog { len: program.len().try_into().ok()?, filter: program.as_mut_ptr() };
@@ -46,14 +48,16 @@ pub fn filter() -> Option<OwnedFd> {
     }
 }
 
-/// Each jump counts the instructions that it leaves out.
+/// The distance of a jump is the number of instructions that it skips.
 fn program() -> [sock_filter; 19] {
-    let jump = |code: u32, k, yes, no| jump_to((BPF_JMP | code | BPF_K) as u16, k, yes, no);
-    let load = |offset| statement((BPF_LD | BPF_W | BPF_ABS) as u16, offset);
+    let instruction = |code: u32, k, jt, jf| sock_filter { code: code as u16, jt, jf, k };
+    let statement = |code, k| instruction(code, k, 0, 0);
+    let jump = |code, k, yes, no| instruction(BPF_JMP | code | BPF_K, k, yes, no);
+    let load = |offset| statement(BPF_LD | BPF_W | BPF_ABS, offset);
     let is = |number: libc::c_long, yes, no| jump(BPF_JEQ, number as u32, yes, no);
     [
         load(ARCHITECTURE),
-        jump(BPF_JEQ, X86_64, 0, 15),
+        jump(BPF_JEQ, ARCH.audit, 0, 15),
         load(NUMBER),
         is(libc::SYS_fsync, 14, 0),
         is(libc::SYS_fdatasync, 13, 0),
@@ -66,22 +70,12 @@ fn program() -> [sock_filter; 19] {
         load(argument(2)),
         jump(BPF_JSET, libc::MS_SYNC as u32, 5, 4),
         load(argument(1)),
-        statement((BPF_JMP | BPF_JA) as u16, 1),
+        statement(BPF_JMP | BPF_JA, 1),
         load(argument(2)),
         jump(BPF_JSET, DIRECT_OR_SYNC, 1, 0),
-        statement((BPF_RET | BPF_K) as u16, libc::SECCOMP_RET_ALLOW),
-        statement((BPF_RET | BPF_K) as u16, libc::SECCOMP_RET_USER_NOTIF),
+        statement(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW),
+        statement(BPF_RET | BPF_K, libc::SECCOMP_RET_USER_NOTIF),
     ]
-}
-
-fn statement(code: u16, k: u32) -> sock_filter {
-    // SAFETY: it makes a structure of its arguments.
-    unsafe { BPF_STMT(code, k) }
-}
-
-fn jump_to(code: u16, k: u32, yes: u8, no: u8) -> sock_filter {
-    // SAFETY: it makes a structure of its arguments.
-    unsafe { BPF_JUMP(code, k, yes, no) }
 }
 
 /// Counts from now on, in a thread that ends with this process.
@@ -90,12 +84,12 @@ pub fn count(asked_by: OwnedFd) {
     std::thread::spawn(move || while answer(&asked_by) {});
 }
 
-/// How many there were; none where nothing was watched.
+/// The number of calls; `None` where they were not watched.
 pub fn seen() -> Option<u64> {
     WATCHED.get().map(|()| SEEN.load(Ordering::Relaxed))
 }
 
-/// Counts one call and lets it go on; false when nobody can ask any more.
+/// Counts one call and lets it continue; false when no process with the filter is left.
 fn answer(asked_by: &OwnedFd) -> bool {
     // SAFETY: plain numbers, for which zero is valid, as the kernel wants them.
     let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -115,7 +109,7 @@ fn answer(asked_by: &OwnedFd) -> bool {
         error: 0,
         flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
     };
-    // SAFETY: as above. That the caller is gone is no matter.
+    // SAFETY: as above. A caller that is gone needs no answer.
     unsafe { libc::ioctl(asked_by.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut reported) };
     true
 }
@@ -135,7 +129,7 @@ mod tests {
             if code == BPF_LD | BPF_W | BPF_ABS {
                 value = match one.k {
                     NUMBER => number as u32,
-                    ARCHITECTURE => X86_64,
+                    ARCHITECTURE => ARCH.audit,
                     offset => arguments[((offset - 16) / 8) as usize],
                 };
             } else if code == BPF_JMP | BPF_JA {

@@ -1,5 +1,5 @@
-//! The system calls that common runtimes of containers allow: the command in a container pays for the
-//! filter as a user's does, and is refused what a user's is refused.
+//! The system calls that common runtimes of containers allow. A command in a container has the same filter
+//! as a user's: it pays the same cost, and is refused the same calls.
 //!
 //! Source: the default profile of Docker and Podman (moby, `profiles/seccomp/default.json`, at commit
 //! 00f3d18, 2025), for x86-64 and for the capabilities that a container's root has by default. There a
@@ -11,11 +11,11 @@ use anyhow::{Context, Result};
 use libc::*;
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 
-/// Whatever their arguments are.
+use crate::arch::ARCH;
+
+/// Calls that are allowed with any arguments.
 #[rustfmt::skip]
 const ALLOWED: [c_long; 295] = [
     SYS_accept, SYS_accept4, SYS_access, SYS_adjtimex, SYS_alarm, SYS_bind, SYS_brk, SYS_capget,
@@ -86,8 +86,8 @@ pub fn can_be_filtered() -> bool {
     unsafe { prctl(PR_GET_SECCOMP) == 0 }
 }
 
-/// Filters those of the calling thread, which must be able to administer its user namespace, and of
-/// what it starts.
+/// Filters the calls of this thread, which must be able to administer its user namespace, and of all that
+/// it starts.
 pub fn filter() -> Result<()> {
     let refused = SeccompAction::Errno(EPERM as u32);
     install(rules()?, refused, SeccompAction::Allow)?;
@@ -110,14 +110,14 @@ fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>> {
     Ok(rules)
 }
 
-/// Not by the crate's own means, which would forbid new privileges, too: containers of users may run
-/// set-uid programs.
+/// The crate's own function would also forbid new privileges, but users' containers may run set-uid
+/// programs.
 fn install(
     rules: BTreeMap<c_long, Vec<SeccompRule>>,
     otherwise: SeccompAction,
     matched: SeccompAction,
 ) -> Result<()> {
-    let filter = SeccompFilter::new(rules, otherwise, matched, TargetArch::x86_64)?;
+    let filter = SeccompFilter::new(rules, otherwise, matched, ARCH.filtered)?;
     let mut program: BpfProgram = filter.try_into()?;
     let given = sock_fprog {
         len: program.len().try_into().context("the filter of system calls is too long")?,

@@ -4,8 +4,7 @@
 //! cycle, so each read waits for the one before and the whole of every TLB miss and page walk is in
 //! the time (McVoy & Staelin, "lmbench", USENIX 1996, `lat_mem_rd`; Drepper, "What every programmer
 //! should know about memory", 2007, section 3.3.2, with random order so that no prefetcher helps).
-//! Addresses that are computed (a generator's numbers as indices) would let a CPU overlap walks and
-//! hide what is asked about.
+//! Computed addresses (a generator's numbers as indices) would let a CPU overlap walks and hide their time.
 //!
 //! The order is the same in every run and on every platform. The cycle is laid in the order of the
 //! addresses, so that filling the working set is one pass over it: a shuffle would make as many
@@ -30,50 +29,40 @@ const CHUNK: u64 = 1 << 14;
 
 const LINE: usize = 64;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "time of the reads"),
-    ("accesses", "reads", "reads, each of another cache line of the working set"),
-    ("minor_faults", "faults", "page faults during the reads"),
-    ("major_faults", "faults", "of those that had to read a disk"),
-    ("user_s", "s", "CPU time in user mode during the reads"),
-    ("system_s", "s", "CPU time in the kernel during the reads"),
-    ("setup_s", "s", "time of mapping and filling the working set before, not in elapsed_s"),
-    ("setup_faults", "faults", "page faults of mapping and filling it, not in minor_faults"),
-    ("memory_bytes", "B", "size of the working set"),
-    ("huge_bytes", "B", "of that in pages of 2 MB, as the kernel says after the reads"),
-];
-
 impl WorkloadKind for Touch {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "time of the reads"),
+        ("accesses", "reads", "reads, each of another cache line of the working set"),
+        ("minor_faults", "faults", "page faults during the reads"),
+        ("major_faults", "faults", "of those that had to read a disk"),
+        ("user_s", "s", "CPU time in user mode during the reads"),
+        ("system_s", "s", "CPU time in the kernel during the reads"),
+        ("setup_s", "s", "time of mapping and filling the working set before, not in elapsed_s"),
+        ("setup_faults", "faults", "page faults of mapping and filling it, not in minor_faults"),
+        ("memory_bytes", "B", "size of the working set"),
+        ("huge_bytes", "B", "of that in pages of 2 MB, as the kernel says after the reads"),
+    ];
 
+    /// Fills the working set and reads in it.
+    ///
+    /// Fails when the memory cannot be had as asked for, and when a fixed count is stopped before it is
+    /// done.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        run(self, context)
+        let (mapping, mut outcome) = work(self, context)?;
+        let huge = mapping.huge_bytes()?;
+        if self.pages == Some(Pages::Transparent) && huge == 0 {
+            context
+                .warn("no page of the working set is huge: is THP switched off here?".to_owned());
+        }
+        outcome.set("huge_bytes", huge as f64);
+        Ok(outcome)
     }
 }
 
-/// Fills the working set and reads in it.
-///
-/// Fails when the memory cannot be had as asked for, and when a fixed count is stopped before it is
-/// done.
-pub fn run(spec: &Touch, context: &Context) -> Result<Outcome> {
-    let Worked { mapping, mut outcome } = work(spec, context)?;
-    let huge = mapping.huge_bytes()?;
-    if spec.pages == Some(Pages::Transparent) && huge == 0 {
-        context.warn("no page of the working set is huge: is THP switched off here?".to_owned());
-    }
-    outcome.set("huge_bytes", huge as f64);
-    Ok(outcome)
-}
-
-/// What was measured, with the working set that it was measured on.
-pub struct Worked {
-    mapping: Mapping,
-    outcome: Outcome,
-}
-
-/// As `run`, but asks nobody what pages it had: the answer is as long as the process's map of memory,
-/// so reading it is work that is another in each run.
-pub fn work(spec: &Touch, context: &Context) -> Result<Worked> {
+/// The measurements, with their working set. It does not ask the kernel for the pages' sizes, as `run`
+/// does: the answer is as long as the process's map of memory, so that reading it is different work in each
+/// run.
+fn work(spec: &Touch, context: &Context) -> Result<(Mapping, Outcome)> {
     let end = End::of(spec)?;
     let setup = (now_ns(), Usage::now());
     let mut mapping = Mapping::new(spec.memory, spec.pages)?;
@@ -94,7 +83,7 @@ pub fn work(spec: &Touch, context: &Context) -> Result<Worked> {
         .set("setup_faults", setup_faults as f64)
         .set("memory_bytes", spec.memory as f64);
     usage.report(&mut outcome);
-    Ok(Worked { mapping, outcome })
+    Ok((mapping, outcome))
 }
 
 /// When to end.
@@ -120,7 +109,7 @@ impl End {
     }
 }
 
-/// Each line holds where the next one is.
+/// Each line holds the address of the next one.
 fn fill(lines: &mut [CacheLine], cycle: &Cycle) {
     let base = lines.as_ptr();
     for (index, line) in lines.iter_mut().enumerate() {
@@ -150,8 +139,8 @@ fn read(mapping: &Mapping, end: &End, begin: u64, context: &Context) -> Result<u
     }
 }
 
-/// Eight reads a turn: what there is around a read takes virtual time as well, and is not the compiler's to
-/// choose.
+/// Eight reads a turn: the instructions around a read take virtual time as well, so that the compiler must
+/// not choose their number.
 #[inline(never)]
 fn chase(mut line: *const CacheLine, steps: u64) -> *const CacheLine {
     for _ in 0..steps / 8 {
@@ -193,7 +182,7 @@ mod tests {
     proptest! {
         #[test]
         fn so_many_reads_as_asked_for_go_round_every_line(pages in 1u64..40, count in 1u64..40_000) {
-            let outcome = run(&spec(pages * 4096, Some(count), None), &context(false)).unwrap();
+            let outcome = spec(pages * 4096, Some(count), None).run(&context(false)).unwrap();
             prop_assert_eq!(outcome.values["accesses"], count as f64);
             // Filling touches every page once; what else faults there is the agent's own.
             prop_assert!(outcome.values["setup_faults"] >= pages as f64);
@@ -209,12 +198,12 @@ mod tests {
 
     #[test]
     fn a_duration_ends_it_and_so_does_a_stop() {
-        let values = run(&spec(1 << 20, None, Some(0.05)), &context(false)).unwrap().values;
+        let values = spec(1 << 20, None, Some(0.05)).run(&context(false)).unwrap().values;
         assert!(values["elapsed_s"] >= 0.05 && values["accesses"] >= CHUNK as f64, "{values:?}");
         assert_eq!(values["huge_bytes"], 0.0);
-        let stopped = run(&spec(1 << 20, None, Some(60.0)), &context(true)).unwrap().values;
+        let stopped = spec(1 << 20, None, Some(60.0)).run(&context(true)).unwrap().values;
         assert!(stopped["elapsed_s"] < 1.0);
-        let error = run(&spec(1 << 20, Some(1 << 40), None), &context(true)).unwrap_err();
+        let error = spec(1 << 20, Some(1 << 40), None).run(&context(true)).unwrap_err();
         assert!(error.to_string().starts_with("stopped after 0 of"), "{error}");
     }
 
@@ -230,7 +219,7 @@ mod tests {
             (spec(4096, None, Some(f64::NAN)), "duration_s"),
             (Touch { pages: Some(Pages::Huge), ..spec(4096, Some(1), None) }, "2097152"),
         ] {
-            let error = run(&spec, &context(false)).unwrap_err().to_string();
+            let error = spec.run(&context(false)).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

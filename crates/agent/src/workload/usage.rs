@@ -1,4 +1,6 @@
-//! What a process and the children that it waited for have used so far, or one thread (getrusage(2)).
+//! The usage of a process and of the children that it waited for, or of one thread (getrusage(2)).
+
+use std::ops::{Add, Sub};
 
 use super::Outcome;
 
@@ -8,20 +10,14 @@ pub struct Usage {
     system_us: i64,
     minor_faults: i64,
     major_faults: i64,
-    switches: i64,
+    /// Context switches, by waiting and by preemption.
+    pub switches: i64,
 }
 
 impl Usage {
     /// Of this process and of its children.
     pub fn now() -> Self {
-        let [own, children] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(Self::of);
-        Usage {
-            user_us: own.user_us + children.user_us,
-            system_us: own.system_us + children.system_us,
-            minor_faults: own.minor_faults + children.minor_faults,
-            major_faults: own.major_faults + children.major_faults,
-            switches: own.switches + children.switches,
-        }
+        Self::of(libc::RUSAGE_SELF).each_with(&Self::of(libc::RUSAGE_CHILDREN), i64::add)
     }
 
     /// Of this thread since it began, so that a flow's share is exactly its own.
@@ -41,12 +37,16 @@ impl Usage {
     }
 
     pub fn since(&self, before: &Self) -> Self {
+        self.each_with(before, i64::sub)
+    }
+
+    fn each_with(&self, other: &Self, operation: fn(i64, i64) -> i64) -> Self {
         Usage {
-            user_us: self.user_us - before.user_us,
-            system_us: self.system_us - before.system_us,
-            minor_faults: self.minor_faults - before.minor_faults,
-            major_faults: self.major_faults - before.major_faults,
-            switches: self.switches - before.switches,
+            user_us: operation(self.user_us, other.user_us),
+            system_us: operation(self.system_us, other.system_us),
+            minor_faults: operation(self.minor_faults, other.minor_faults),
+            major_faults: operation(self.major_faults, other.major_faults),
+            switches: operation(self.switches, other.switches),
         }
     }
 
@@ -58,16 +58,11 @@ impl Usage {
         self.system_us as f64 / 1e6
     }
 
-    /// Context switches, by waiting and by preemption.
-    pub fn switches(&self) -> i64 {
-        self.switches
-    }
-
     pub fn faults(&self) -> i64 {
         self.minor_faults + self.major_faults
     }
 
-    /// Into the values that every workload calls the same.
+    /// Sets the values that have the same names in every workload.
     pub fn report(&self, outcome: &mut Outcome) {
         outcome
             .set("user_s", self.user_s())

@@ -1,12 +1,13 @@
-//! Which frames a source hands on: those that have these words at these places. Where the kernel sees
-//! frames first, it is a classic BPF program, so that others cost nothing.
+//! Which frames a source hands on: those with given words at given places. Where the kernel sees frames
+//! first, the filter is a classic BPF program, so that other frames cost nothing.
 
 use std::io;
 use std::os::fd::AsRawFd;
 
 use super::ETHER_TYPE;
+use crate::net::socket::set_option;
 
-/// Where a frame's type stands, behind two addresses of six bytes.
+/// The place of a frame's type, after two addresses of six bytes.
 pub const TYPE_AT: usize = 12;
 
 /// Words of 32 bits that a frame must have, by the place where they begin.
@@ -14,17 +15,17 @@ pub const TYPE_AT: usize = 12;
 pub struct Filter(Vec<(usize, u32)>);
 
 impl Filter {
-    /// Of frames of our type with these words at these places, in network byte order.
+    /// A filter for frames of our type with these words at these places, in network byte order.
     pub fn new(words: &[(usize, u32)]) -> Self {
         Filter(words.to_vec())
     }
 
-    /// Places and words, for who asks by another program.
+    /// Places and words, for another kind of program.
     pub fn words(&self) -> &[(usize, u32)] {
         &self.0
     }
 
-    /// The same question as the program's, for who has the frame already.
+    /// The same test as the program's, for a frame that is here already.
     #[inline]
     pub fn lets_pass(&self, frame: &[u8]) -> bool {
         let kind = frame.get(TYPE_AT..TYPE_AT + 2);
@@ -47,7 +48,8 @@ impl Filter {
         let mut program = Vec::new();
         for (index, (load, at, value)) in tests.enumerate() {
             program.push(instruction(load, at as u32, 0));
-            // To the last instruction: over the tests that are left, of two each, and what lets pass.
+            // To the last instruction: over the remaining tests, two instructions each, and the one that
+            // accepts.
             let refuse = 2 * (count - index - 1) + 1;
             program.push(instruction(IF_EQUAL, value, refuse as u8));
         }
@@ -56,21 +58,12 @@ impl Filter {
         program
     }
 
-    /// Has the kernel ask it of what comes to a socket from now on.
+    /// Has the kernel apply it to all frames that come to a socket from now on.
     pub fn attach(&self, socket: &impl AsRawFd) -> io::Result<()> {
         let mut program = self.program();
         let given = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        // SAFETY: the kernel copies the program, which lives through the call.
-        let status = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ATTACH_FILTER,
-                (&raw const given).cast(),
-                size_of_val(&given) as libc::socklen_t,
-            )
-        };
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        // The kernel copies the program, which lives through the call.
+        set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &given)
     }
 }
 

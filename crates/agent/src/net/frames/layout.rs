@@ -1,4 +1,4 @@
-//! What one of our frames has in it, and how long it may be.
+//! The layout of our frames, and how long they may be.
 
 use anyhow::{Result, ensure};
 
@@ -10,12 +10,12 @@ pub const ETHERNET: usize = 14;
 /// Shortest frame without its FCS.
 pub const SHORTEST: u32 = 60;
 
-/// Of any interface: the largest MTU there is, with the header.
+/// Longest frame of any interface: the largest possible MTU, with the header.
 pub const LONGEST: u32 = 65_535 + ETHERNET as u32;
 
 pub type Mac = [u8; 6];
 
-/// A frame of so many bytes with nothing in it yet.
+/// A frame of so many bytes whose contents are zeros.
 pub fn blank(length: usize, to: Mac, from: Mac) -> Vec<u8> {
     let mut frame = vec![0; length.max(ETHERNET)];
     frame[0..6].copy_from_slice(&to);
@@ -24,7 +24,7 @@ pub fn blank(length: usize, to: Mac, from: Mac) -> Vec<u8> {
     frame
 }
 
-/// Sends it back to where it came from.
+/// Exchanges the addresses, so that the frame goes back to its sender.
 pub fn turn_round(frame: &mut [u8]) {
     if let Some((to, from)) = frame.get_mut(..12).map(|both| both.split_at_mut(6)) {
         to.swap_with_slice(from);

@@ -1,5 +1,5 @@
-//! Memory that a program shares with the kernel: rings of packet sockets. What stands in it is the other
-//! side's and may change or lie: every place is checked against its length, none is read outside of it.
+//! Memory that a program shares with the kernel: rings of packet sockets. The other side may change its
+//! contents at any time, or write wrong ones: so every place is checked against the memory's length.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ impl Shared {
         Self::map_from(socket, 0, length)
     }
 
-    /// The same of a socket with several, which begin at different places.
+    /// The same for a socket with several rings, which begin at different offsets.
     pub fn map_from(socket: impl AsFd, from: u64, length: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED;
         // SAFETY: a new mapping at a place of the kernel's choice touches no other memory.
@@ -32,7 +32,7 @@ impl Shared {
         Self::made(start, length)
     }
 
-    /// Memory of this process, all of it there, for the kernel to write frames to.
+    /// Memory of this process, fully populated, to which the kernel writes frames.
     pub fn own(length: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
         // SAFETY: a new mapping at a place of the kernel's choice touches no other memory.
@@ -49,18 +49,19 @@ impl Shared {
         self.length
     }
 
-    /// For the kernel to know it.
+    /// Its address, for the kernel.
     pub fn address(&self) -> u64 {
         self.start.as_ptr().expose_provenance() as u64
     }
 
-    /// A word by which both sides know whose something is. What the other side wrote before it is seen.
+    /// Reads a word by which both sides hand memory over. Earlier writes of the other side are visible
+    /// then.
     #[inline]
     pub fn load(&self, at: usize) -> u32 {
         self.word(at).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Hands over to the other side; it sees what was written before.
+    /// Writes such a word, which hands memory over to the other side; earlier writes are visible to it.
     #[inline]
     pub fn store(&self, at: usize, value: u32) {
         if let Some(word) = self.word(at) {
@@ -79,7 +80,7 @@ impl Shared {
         Some(unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) })
     }
 
-    /// A part of it, none of which the other side writes to until it may.
+    /// A part of it to which the other side does not write until it is handed over.
     #[inline]
     pub fn bytes(&self, from: usize, length: usize) -> &[u8] {
         if !self.holds(from, length) {

@@ -1,8 +1,9 @@
-//! Frames of our own EtherType, in and out of an interface, without an IP stack between: what a capture
-//! program and a generator of frames do.
+//! Frames of our own EtherType, in and out of an interface, without an IP stack between, as capture
+//! programs and generators of frames handle them.
 //!
-//! - `layout`: what a frame has in it; `filter`: which of them a source hands on
-//! - `socket`: packet sockets (packet(7)), of both ends; `memory`: what they share with the kernel
+//! - `layout`: the contents of a frame; `filter`: which frames a source hands on
+//! - `socket`: packet sockets (packet(7)), of both ends; `memory`: the memory that they share with the
+//!   kernel
 //! - `received`: sources of frames that use them (others are `net/xdp` and
 //!   `net/shared`); `sent`: the generator's ring
 //! - `neighbour`: which MAC address an IP address has
@@ -26,7 +27,7 @@ pub use filter::{Filter, TYPE_AT};
 /// IEEE Std 802: Local Experimental EtherType 1. No protocol of a kernel takes it.
 pub const ETHER_TYPE: u16 = 0x88B5;
 
-/// What is to be opened.
+/// The source that is to be opened.
 #[derive(Clone, Copy)]
 pub struct Opening<'a> {
     pub interface: &'a str,
@@ -35,20 +36,20 @@ pub struct Opening<'a> {
     pub ring: u32,
     /// Longest frame that is expected, in bytes with its header.
     pub frame: u32,
-    /// Frames that it does not let pass are nobody's: not handed on, not counted.
+    /// Frames that it does not let pass are neither handed on nor counted.
     pub filter: &'a Filter,
-    /// Each frame is handed on at once, for who answers it; else with others where that is cheaper.
+    /// Whether each frame is handed on at once, to be answered; otherwise with others where that is
+    /// cheaper.
     pub at_once: bool,
 }
 
 /// Where frames come in. One thread owns it.
 pub trait FrameSource: Send {
-    /// Hands on each frame that is there, from its destination address on and without FCS. Waits for
-    /// one if there is none, for `socket::PATIENCE` at most. Returns how many there were; 0 only after
-    /// a wait in vain.
+    /// Hands on each waiting frame, from its destination address on and without FCS. If there is none, it
+    /// waits for one, for `socket::PATIENCE` at most. Returns the number of frames; 0 only after a wait in
+    /// vain.
     ///
-    /// It may return before all is handed on, so that its caller looks at the clock now and then: a
-    /// full ring at most.
+    /// It hands on a full ring at most, so that its caller looks at the clock now and then.
     fn next(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<u64>;
 
     /// Frames that passed the filter and were dropped since it was opened, for want of room.
@@ -60,13 +61,13 @@ pub trait FrameSource: Send {
     /// Bytes of memory in which frames wait to be taken, as the kernel gave them.
     fn ring_bytes(&self) -> u64;
 
-    /// What there is to report beside, of this way alone.
+    /// Further values that this kind of source alone reports.
     fn reported(&self) -> Reported {
         Reported::default()
     }
 }
 
-/// What a source says of itself.
+/// Values and a warning of one source.
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     pub values: Vec<(&'static str, f64)>,

@@ -1,5 +1,6 @@
-//! Which MAC address an IP address has: as the kernel knows it of its neighbours, asked by it (ARP,
-//! neighbour discovery) where it does not. Frames to everyone would be copied at each port of a bridge.
+//! The MAC address of an IP address, from the kernel's table of neighbours. Where it is missing, the kernel
+//! is made to ask for it (ARP, neighbour discovery). Broadcast frames would be copied at each port of a
+//! bridge.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -10,7 +11,6 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::layout::Mac;
 use crate::net::netlink::Netlink;
@@ -23,42 +23,30 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// The interface by which an address is reached, and its MAC address.
 pub fn find(to: IpAddr) -> Result<(Link, Mac)> {
-    let link = link_to(to)?;
-    let mac = mac_of(to, &link)?;
-    Ok((link, mac))
-}
-
-/// The interface that has this address.
-pub fn link_with(address: IpAddr) -> Result<Link> {
-    let links = Links::open()?;
-    for link in links.list()? {
-        let mut its_own = links.addresses(&link.name)?.into_iter();
-        if its_own.any(|one| one.split('/').next() == Some(&address.to_string())) {
-            return Ok(link);
-        }
-    }
-    bail!("no interface here has the address {address}")
-}
-
-/// The kernel's choice: the link of the address that it would send from.
-fn link_to(to: IpAddr) -> Result<Link> {
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0)).context("no socket")?;
     // It sends nothing: it looks the route up.
     socket.connect(SocketAddr::new(to, 9)).with_context(|| format!("no way to {to}"))?;
-    link_with(socket.local_addr()?.ip())
-}
-
-fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
-    let netlink: Netlink<RouteNetlinkMessage> = Netlink::open(NETLINK_ROUTE)?;
+    // The kernel's choice: the link of the address that it would send from.
+    let link = Links::open()?.holding(socket.local_addr()?.ip())?;
+    let netlink = Netlink::route()?;
     let deadline = Instant::now() + LIMIT;
     let mut asked = false;
     loop {
-        if let Some(mac) = known(&netlink, to, link)? {
-            return Ok(mac);
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(to);
+        let all = netlink.dump(RouteNetlinkMessage::GetNeighbour(message));
+        let found = all.context("no neighbours")?.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewNeighbour(one) if one.header.ifindex == link.index => {
+                mac(one, to)
+            }
+            _ => None,
+        });
+        if let Some(mac) = found {
+            return Ok((link, mac));
         }
         if !asked {
-            ask(&netlink, to, link)?;
+            ask(&netlink, to, &link)?;
             asked = true;
         }
         if Instant::now() > deadline {
@@ -66,16 +54,6 @@ fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }
-}
-
-fn known(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Result<Option<Mac>> {
-    let mut message = NeighbourMessage::default();
-    message.header.family = family(to);
-    let all = netlink.dump(RouteNetlinkMessage::GetNeighbour(message)).context("no neighbours")?;
-    Ok(all.iter().find_map(|answer| match answer {
-        RouteNetlinkMessage::NewNeighbour(one) if one.header.ifindex == link.index => mac(one, to),
-        _ => None,
-    }))
 }
 
 /// Its MAC address, if the neighbour is this one and has answered.
@@ -96,7 +74,7 @@ fn mac(neighbour: &NeighbourMessage, of: IpAddr) -> Option<Mac> {
         .filter(|_| has_answered && is_it)
 }
 
-/// Has the kernel ask, without a packet of ours on the way that somebody would count.
+/// Has the kernel ask, without a packet of ours that would be counted on its way.
 fn ask(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.family = family(to);

@@ -1,6 +1,7 @@
-//! Frames that come in: by calls that ask for many of them, or in a ring.
+//! Sources of frames on packet sockets: by calls that ask for many frames, or by a ring.
 
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context as _, Result};
@@ -9,7 +10,8 @@ use socket2::Socket;
 use super::memory::Shared;
 use super::socket::{self, Drops, PATIENCE};
 use super::{FrameSource, Opening};
-use crate::net::socket::{Buffer, size_buffer};
+use crate::net::Link;
+use crate::net::socket::{Buffer, header_of, in_vain, size_buffer, word};
 
 /// Frames that one call asks for at most.
 const BATCH: usize = 64;
@@ -20,7 +22,7 @@ pub struct Calls {
     drops: Drops,
     calls: u64,
     buffer: u64,
-    /// What each entry of a call leads to.
+    /// The entries of a call.
     headers: Vec<libc::mmsghdr>,
     _vectors: Vec<libc::iovec>,
     bytes: Vec<u8>,
@@ -45,15 +47,7 @@ impl Calls {
         let mut vectors: Vec<libc::iovec> = (bytes.chunks_exact_mut(slot))
             .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: slot })
             .collect();
-        let headers = (vectors.iter_mut())
-            .map(|vector| {
-                // SAFETY: all zeroes is a valid header, of nothing.
-                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                header.msg_hdr.msg_iov = std::ptr::from_mut(vector);
-                header.msg_hdr.msg_iovlen = 1;
-                header
-            })
-            .collect();
+        let headers = vectors.iter_mut().map(header_of).collect();
         let drops = Drops::default();
         Ok(Calls { socket, drops, calls: 0, buffer, headers, _vectors: vectors, bytes, slot })
     }
@@ -74,7 +68,7 @@ impl FrameSource for Calls {
         };
         let Ok(filled) = usize::try_from(filled) else {
             let error = io::Error::last_os_error();
-            return if is_in_vain(&error) { Ok(0) } else { Err(socket::explained(error)) };
+            return if in_vain(&error) { Ok(0) } else { Err(socket::explained(error)) };
         };
         for (header, part) in
             self.headers.iter().zip(self.bytes.chunks_exact(self.slot)).take(filled)
@@ -97,89 +91,91 @@ impl FrameSource for Calls {
     }
 }
 
-fn is_in_vain(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
 /// Milliseconds after which the kernel hands over a block with frames that is not full.
 const RETIRE_MS: u32 = 1;
 
 /// Largest block of a ring; smaller where the ring would have fewer than [`BLOCKS`].
 const LARGEST_BLOCK: u32 = 256 << 10;
-/// Each is handed over after [`RETIRE_MS`] however few frames it holds, so their number is how long a
-/// program may be kept from running without a loss: a quarter of a second.
+/// Each is handed over after [`RETIRE_MS`], however few frames it holds. So with this many a program may be
+/// kept from running for a quarter of a second without a loss.
 const BLOCKS: u32 = 256;
-/// Of the longest frames a block holds this many: what is left of it at its end is lost.
+/// A block holds this many of the longest frames, because the rest of it at its end is wasted.
 const LONG_FRAMES: u32 = 4;
-/// For their sake a ring may have fewer blocks, not fewer than this.
+/// For that a ring may have fewer blocks, but not fewer than this.
 const FEW_BLOCKS: u32 = 16;
 
-/// Room for what stands before a frame in a block, with the block's own header.
+/// Room for the headers before a frame in a block, with the block's own header.
 const BEFORE_A_FRAME: u32 = 256;
 
-/// A ring of blocks with frames of any length (TPACKET_V3), as libpcap and its users have it.
-pub struct Blocks {
+/// A ring that a packet socket shares with the kernel. Its parts are handed over one by one.
+pub struct Ring<P> {
     /// Unmapped before the socket is closed.
     memory: Shared,
     socket: Socket,
     drops: Drops,
     calls: u64,
-    block: usize,
+    /// Bytes of a part.
+    part: usize,
     count: usize,
-    /// The block that is filled next.
+    /// The part that is filled next.
     next: usize,
+    kind: PhantomData<P>,
 }
 
-impl Blocks {
-    pub fn open(opening: &Opening) -> Result<Self> {
-        let link = socket::interface(opening.interface)?;
-        let block = block_of(opening.ring, opening.frame)?;
-        let count = opening.ring / block;
+/// A kind of part.
+pub trait Part: Send {
+    /// Where a part has its status.
+    const STATUS_AT: usize;
+
+    /// Hands on its frames, as far as its headers are possible; returns how many it has.
+    fn frames(part: &[u8], take: &mut dyn FnMut(&[u8])) -> u64;
+}
+
+impl<P: Part> Ring<P> {
+    fn make<R: Copy>(
+        opening: &Opening,
+        link: &Link,
+        version: libc::tpacket_versions,
+        (part, count): (u32, u32),
+        request: &R,
+        refusal: &str,
+    ) -> Result<Self> {
         let socket = socket::open()?;
-        let version = libc::tpacket_versions::TPACKET_V3 as i32;
-        socket::set(&socket, libc::PACKET_VERSION, &version).context("no rings of frames here")?;
-        let request = libc::tpacket_req3 {
-            tp_block_size: block,
-            tp_block_nr: count,
-            tp_frame_size: block,
-            tp_frame_nr: count,
-            tp_retire_blk_tov: RETIRE_MS,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        socket::set(&socket, libc::PACKET_RX_RING, &request)
-            .with_context(|| format!("no ring of {} bytes: take a smaller one", opening.ring))?;
-        let memory = Shared::map(&socket, block as usize * count as usize)?;
-        socket::listen(&socket, &link, opening.filter)?;
-        let (block, count) = (block as usize, count as usize);
-        Ok(Blocks { memory, socket, drops: Drops::default(), calls: 0, block, count, next: 0 })
+        socket::set(&socket, libc::PACKET_VERSION, &(version as i32))
+            .context("no rings of frames here")?;
+        socket::set(&socket, libc::PACKET_RX_RING, request).context(refusal.to_owned())?;
+        let (part, count) = (part as usize, count as usize);
+        let memory = Shared::map(&socket, part * count)?;
+        socket::listen(&socket, link, opening.filter)?;
+        let (drops, kind) = (Drops::default(), PhantomData);
+        Ok(Ring { memory, socket, drops, calls: 0, part, count, next: 0, kind })
     }
 
-    /// Hands on the frames of all blocks that are full by now.
-    fn take_blocks(&mut self, take: &mut dyn FnMut(&[u8])) -> u64 {
+    /// Hands on the frames of all parts that are full by now.
+    fn take_parts(&mut self, take: &mut dyn FnMut(&[u8])) -> u64 {
         let mut taken = 0;
         for _ in 0..self.count {
-            let start = self.next * self.block;
-            if self.memory.load(start + STATUS_AT) & libc::TP_STATUS_USER == 0 {
+            let start = self.next * self.part;
+            if self.memory.load(start + P::STATUS_AT) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            taken += frames_of(self.memory.bytes(start, self.block), take);
-            self.memory.store(start + STATUS_AT, libc::TP_STATUS_KERNEL);
+            taken += P::frames(self.memory.bytes(start, self.part), take);
+            self.memory.store(start + P::STATUS_AT, libc::TP_STATUS_KERNEL);
             self.next = (self.next + 1) % self.count;
         }
         taken
     }
 }
 
-impl FrameSource for Blocks {
+impl<P: Part> FrameSource for Ring<P> {
     fn next(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
-        let taken = self.take_blocks(take);
+        let taken = self.take_parts(take);
         if taken > 0 {
             return Ok(taken);
         }
         self.calls += 1;
         socket::wait(&self.socket)?;
-        Ok(self.take_blocks(take))
+        Ok(self.take_parts(take))
     }
 
     fn drops(&mut self) -> io::Result<u64> {
@@ -191,7 +187,50 @@ impl FrameSource for Blocks {
     }
 
     fn ring_bytes(&self) -> u64 {
-        (self.block * self.count) as u64
+        (self.part * self.count) as u64
+    }
+}
+
+/// Blocks with frames of any length (TPACKET_V3), as libpcap and its users have them.
+pub struct Blocks;
+
+impl Blocks {
+    pub fn open(opening: &Opening) -> Result<Ring<Self>> {
+        let link = socket::interface(opening.interface)?;
+        let block = block_of(opening.ring, opening.frame)?;
+        let count = opening.ring / block;
+        let request = libc::tpacket_req3 {
+            tp_block_size: block,
+            tp_block_nr: count,
+            tp_frame_size: block,
+            tp_frame_nr: count,
+            tp_retire_blk_tov: RETIRE_MS,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        let version = libc::tpacket_versions::TPACKET_V3;
+        let refusal = format!("no ring of {} bytes: take a smaller one", opening.ring);
+        Ring::make(opening, &link, version, (block, count), &request, &refusal)
+    }
+}
+
+impl Part for Blocks {
+    const STATUS_AT: usize = STATUS_AT;
+
+    fn frames(block: &[u8], take: &mut dyn FnMut(&[u8])) -> u64 {
+        let (Some(count), Some(first)) = (word(block, FRAMES_AT), word(block, FIRST_AT)) else {
+            return 0;
+        };
+        let mut header = first as usize;
+        for number in 0..u64::from(count) {
+            let Some((frame, next)) = frame_at(block, header) else { return number };
+            take(frame);
+            if next == 0 {
+                return number + 1;
+            }
+            header += next;
+        }
+        u64::from(count)
     }
 }
 
@@ -223,23 +262,6 @@ const NEXT_AT: usize = 0;
 const LENGTH_AT: usize = 12;
 const MAC_AT: usize = 24;
 
-/// Hands on the frames of a block, as far as what it says of itself can be.
-fn frames_of(block: &[u8], take: &mut dyn FnMut(&[u8])) -> u64 {
-    let (Some(count), Some(first)) = (word(block, FRAMES_AT), word(block, FIRST_AT)) else {
-        return 0;
-    };
-    let mut header = first as usize;
-    for number in 0..u64::from(count) {
-        let Some((frame, next)) = frame_at(block, header) else { return number };
-        take(frame);
-        if next == 0 {
-            return number + 1;
-        }
-        header += next;
-    }
-    u64::from(count)
-}
-
 /// The frame whose header is there, and how far it is to the next one's.
 #[inline]
 fn frame_at(block: &[u8], header: usize) -> Option<(&[u8], usize)> {
@@ -248,12 +270,6 @@ fn frame_at(block: &[u8], header: usize) -> Option<(&[u8], usize)> {
     let start = header.checked_add(mac)?;
     let frame = block.get(start..start.checked_add(length)?)?;
     Some((frame, word(block, header + NEXT_AT)? as usize))
-}
-
-#[inline]
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 #[inline]
@@ -270,23 +286,13 @@ const SLOT_LENGTH_AT: usize = 8;
 const SLOT_MAC_AT: usize = 12;
 const SLOT_HEADER: u32 = 96;
 
-/// A ring whose frames are handed over one by one, at once (TPACKET_V2): what libpcap takes in its
-/// immediate mode, for a block waits for more frames.
-pub struct Slots {
-    memory: Shared,
-    socket: Socket,
-    drops: Drops,
-    calls: u64,
-    slot: usize,
-    next: usize,
-}
+/// Slots for one frame each, handed over at once (TPACKET_V2): what libpcap takes in its immediate
+/// mode, for a block waits for more frames.
+pub struct Slots;
 
 impl Slots {
-    pub fn open(opening: &Opening) -> Result<Self> {
+    pub fn open(opening: &Opening) -> Result<Ring<Self>> {
         let link = socket::interface(opening.interface)?;
-        let socket = socket::open()?;
-        let version = libc::tpacket_versions::TPACKET_V2 as i32;
-        socket::set(&socket, libc::PACKET_VERSION, &version).context("no rings of frames here")?;
         let page = rustix::param::page_size() as u32;
         let slot = (opening.frame + SLOT_HEADER).max(128).next_power_of_two();
         let block = slot.max(page);
@@ -296,52 +302,19 @@ impl Slots {
             tp_frame_size: slot,
             tp_frame_nr: SLOTS,
         };
-        socket::set(&socket, libc::PACKET_RX_RING, &request).context("no ring of frames")?;
-        let memory = Shared::map(&socket, (SLOTS * slot) as usize)?;
-        socket::listen(&socket, &link, opening.filter)?;
-        let slot = slot as usize;
-        Ok(Slots { memory, socket, drops: Drops::default(), calls: 0, slot, next: 0 })
-    }
-
-    fn take_slots(&mut self, take: &mut dyn FnMut(&[u8])) -> u64 {
-        let mut taken = 0;
-        while taken < u64::from(SLOTS) {
-            let start = self.next * self.slot;
-            if self.memory.load(start) & libc::TP_STATUS_USER == 0 {
-                break;
-            }
-            if let Some(frame) = frame_in(self.memory.bytes(start, self.slot)) {
-                take(frame);
-            }
-            self.memory.store(start, libc::TP_STATUS_KERNEL);
-            self.next = (self.next + 1) % SLOTS as usize;
-            taken += 1;
-        }
-        taken
+        let version = libc::tpacket_versions::TPACKET_V2;
+        Ring::make(opening, &link, version, (slot, SLOTS), &request, "no ring of frames")
     }
 }
 
-impl FrameSource for Slots {
-    fn next(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
-        let taken = self.take_slots(take);
-        if taken > 0 {
-            return Ok(taken);
+impl Part for Slots {
+    const STATUS_AT: usize = 0;
+
+    fn frames(slot: &[u8], take: &mut dyn FnMut(&[u8])) -> u64 {
+        if let Some(frame) = frame_in(slot) {
+            take(frame);
         }
-        self.calls += 1;
-        socket::wait(&self.socket)?;
-        Ok(self.take_slots(take))
-    }
-
-    fn drops(&mut self) -> io::Result<u64> {
-        self.drops.look(&self.socket)
-    }
-
-    fn calls(&self) -> u64 {
-        self.calls
-    }
-
-    fn ring_bytes(&self) -> u64 {
-        (self.slot * SLOTS as usize) as u64
+        1
     }
 }
 
@@ -379,7 +352,7 @@ mod tests {
 
     fn taken(block: &[u8]) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
-        let count = frames_of(block, &mut |frame| frames.push(frame.to_vec()));
+        let count = Blocks::frames(block, &mut |frame| frames.push(frame.to_vec()));
         assert_eq!(count, frames.len() as u64);
         frames
     }

@@ -1,5 +1,5 @@
-//! The generator's ring (TPACKET_V2): frames stand in it from the beginning, what differs is written
-//! before each goes, and one call hands over a burst.
+//! The generator's ring (TPACKET_V2): the frames are in it from the beginning. Only the part that differs
+//! is written before each one is sent, and one call hands over a burst.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,8 +23,8 @@ const MOST_BYTES: usize = 32 << 20;
 const HEADER: usize = 32;
 const LENGTH_AT: usize = 4;
 
-/// Disciplines that only let frames wait: passed by, none of them is missed. A line that a study sets is
-/// another one, and frames keep to it.
+/// Disciplines that only let frames wait, which can be bypassed. A study sets the rate of a line by another
+/// discipline, to which frames keep.
 const PASSED_BY: &[&str] = &["noqueue", "pfifo_fast", "fq_codel", "mq"];
 
 pub struct SendRing {
@@ -33,12 +33,12 @@ pub struct SendRing {
     slot: usize,
     slots: usize,
     frame: usize,
-    /// The slot that is filled next, and those before it that have not gone.
+    /// The slot that is filled next, and the number of those before it that were not sent yet.
     next: usize,
     waiting: usize,
 }
 
-/// What one call brought.
+/// The frames of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     pub frames: u64,
@@ -54,7 +54,7 @@ impl SendRing {
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         socket::set(&socket, libc::PACKET_VERSION, &version).context("no rings of frames here")?;
         if PASSED_BY.contains(&link.discipline.as_str()) {
-            // What the queue would do is done by nobody: it has no other sender here.
+            // Without the queue nothing is missing: it has no other sender here.
             let _ = socket::set(&socket, libc::PACKET_QDISC_BYPASS, &1i32);
         }
         let slot = (HEADER + frame.len()).next_power_of_two();
@@ -96,7 +96,8 @@ impl SendRing {
         true
     }
 
-    /// Hands over what is filled, as far as the kernel takes it now; the rest is to be filled again.
+    /// Hands the filled slots over, as far as the kernel takes them now; the others have to be filled
+    /// again.
     pub fn send(&mut self) -> io::Result<Gone> {
         // SAFETY: it is given no bytes: what it sends is in the ring.
         let sent =
@@ -113,7 +114,7 @@ impl SendRing {
         Ok(Gone { frames, refused })
     }
 
-    /// Those that wait no longer. The call itself reports none when one of them was refused.
+    /// The number of slots that were sent. The call itself reports zero when one of them was refused.
     fn gone(&mut self) -> u64 {
         let before = self.waiting;
         while self.waiting > 0
@@ -124,7 +125,7 @@ impl SendRing {
         (before - self.waiting) as u64
     }
 
-    /// The kernel goes on where it stopped, and so does who fills.
+    /// Filling goes on at the slot where the kernel stopped and will go on.
     fn take_back(&mut self) {
         let oldest = self.oldest();
         for number in 0..self.waiting {
@@ -134,7 +135,7 @@ impl SendRing {
         (self.next, self.waiting) = (oldest, 0);
     }
 
-    /// Of the slots that are filled and have not gone.
+    /// The oldest slot that is filled and was not sent.
     fn oldest(&self) -> usize {
         (self.next + self.slots - self.waiting) % self.slots
     }

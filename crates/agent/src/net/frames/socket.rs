@@ -11,9 +11,10 @@ use rustix::time::Timespec;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{ETHER_TYPE, Filter};
+use crate::net::socket::{option, set_option, word};
 use crate::net::{Link, Links};
 
-/// Longest wait for a frame, so that who asks can look whether it is to stop.
+/// Longest wait for a frame, after which the caller can look whether it is to stop.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The interface of this name, if frames can pass it.
@@ -23,7 +24,7 @@ pub fn interface(name: &str) -> Result<Link> {
     Ok(link)
 }
 
-/// A socket that gets nothing yet: what is set before [`listen`] is true of each frame that comes.
+/// A socket that gets no frames yet, so that options that are set before [`listen`] apply to each frame.
 pub fn open() -> Result<Socket> {
     let nothing = Protocol::from(0);
     match Socket::new(Domain::PACKET, Type::RAW, Some(nothing)) {
@@ -72,47 +73,23 @@ fn bind(socket: &Socket, link: &Link, protocol: u16) -> Result<()> {
 
 /// Sets an option of packet sockets. `T` must be what the option takes.
 pub fn set<T: Copy>(socket: &Socket, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads no more than the value, which lives through the call.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_option(socket, libc::SOL_PACKET, option, value)
 }
 
-/// What a socket dropped since it was opened: the kernel begins anew with each look.
+/// The drops of a socket since it was opened; the kernel resets its own count at each look.
 #[derive(Default)]
 pub struct Drops(u64);
 
 impl Drops {
     pub fn look(&mut self, socket: &Socket) -> io::Result<u64> {
-        // With a ring of the third version there is a third number.
-        let mut counts = [0u32; 3];
-        let mut length = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes.
-        let status = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if status != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        self.0 += u64::from(counts[1]);
+        // struct tpacket_stats: frames, and those of them that were dropped.
+        let counts = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, 8)?;
+        self.0 += u64::from(word(&counts, 4).unwrap_or(0));
         Ok(self.0)
     }
 }
 
-/// Waits until there is something to take, for [`PATIENCE`] at most.
+/// Waits for a frame, for [`PATIENCE`] at most.
 pub fn wait(socket: &Socket) -> io::Result<()> {
     let limit = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
@@ -128,7 +105,7 @@ pub fn wait(socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// What became of an interface, in words.
+/// The error with its reason in words.
 pub fn explained(error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::ENETDOWN) => "the interface went down",

@@ -1,4 +1,4 @@
-//! The guest's end. Nothing notifies it of a frame: it looks again and again, at first without a break.
+//! The guest's end. Nothing notifies it of a frame, so it polls the memory, at first without a break.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Error};
@@ -17,15 +17,16 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x1af4";
 const DEVICE: &str = "0x1110";
 
-/// For so long it looks without a break, and then so often. Who awaits an answer would measure its own naps.
+/// For so long it polls without a break, and then after naps. With an earlier nap, a program that awaits an
+/// answer would measure its own naps.
 const SPIN: Duration = Duration::from_micros(50);
 const SPIN_FOR_ANSWER: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(50);
 
-/// Frames after which who asks may look at the clock.
+/// Frames after which the caller may look at the clock.
 const TURN: u64 = 64;
 
-/// For who writes to begin: both are started at once.
+/// Time for the writer to begin: both are started at once.
 const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A source of frames.
@@ -159,7 +160,7 @@ impl Memory {
     }
 
     fn of(directory: &Path) -> Result<Self> {
-        // No driver has done so.
+        // No driver has enabled the device.
         fs::write(directory.join("enable"), "1")?;
         let bar = directory.join("resource2");
         let file = OpenOptions::new().read(true).write(true).open(bar)?;

@@ -1,6 +1,6 @@
-//! The machine's end: a file that a guest's VMM has as the guest's memory too; beside it what is to be known of
-//! the guest's bridge, and, where a core polls for the guest, a socket at which that takes relays. All are made
-//! with the guest and go with it.
+//! The machine's end: a file that a guest's VMM also maps as memory of the guest. Beside it are a file
+//! about the guest's bridge and, where a core polls for the guest, a socket by which the core takes relays.
+//! All are made and removed with the guest.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,6 @@ use netlink_packet_route::neighbour::{
     NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::net::Link;
 use crate::net::frames::layout::Mac;
@@ -38,11 +37,11 @@ pub struct Opened {
     pub memory: File,
     pub bytes: usize,
     pub bridge: String,
-    /// Beside the guest's card's own.
+    /// The address beside that of the guest's card.
     pub address: Mac,
     /// To the core that polls for the guest, if there is one.
     pub polling: Option<UnixStream>,
-    /// For who moves the guest's frames on this machine, where that has one for itself.
+    /// The CPU for the process that moves the guest's frames on this machine, where it has one for itself.
     pub datapath_cpu: Option<u32>,
 }
 
@@ -83,15 +82,15 @@ impl SharedMemory {
         Ok((SharedMemory(files), file))
     }
 
-    /// Where who polls for the guest takes relays.
+    /// The socket by which the core that polls for the guest takes relays.
     pub fn listener(&self) -> Result<UnixListener> {
         UnixListener::bind(&self.0.relays).context("a socket for what polls for a guest")
     }
 
-    /// What was made for this guest.
+    /// Opens the memory of this guest.
     ///
     /// # Errors
-    /// It has none.
+    /// The guest shares no memory.
     pub fn open(guest: &str) -> Result<Opened> {
         let files = Files::of(guest)?;
         let open = || {
@@ -110,7 +109,7 @@ impl SharedMemory {
     }
 }
 
-/// Has a bridge take the frames to this address itself, as it takes those to its own, as long as it is there.
+/// Has a bridge receive frames to this address as to its own, as long as the bridge exists.
 pub fn listen_beside(bridge: &Link, mac: Mac) -> Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.family = AddressFamily::Bridge;
@@ -118,7 +117,7 @@ pub fn listen_beside(bridge: &Link, mac: Mac) -> Result<()> {
     message.header.state = NeighbourState::Permanent;
     message.header.flags = NeighbourFlags::Own;
     message.attributes = vec![NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     netlink
         .execute(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
         .with_context(|| format!("giving the bridge {} an address more", bridge.name))

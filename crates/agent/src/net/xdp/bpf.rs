@@ -18,7 +18,7 @@ const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 /// BPF_XDP of `enum bpf_attach_type` (links: Linux 5.9).
 const ATTACH_XDP: u32 = 37;
-/// What stands in for a GPL-compatible one: no helper that is used wants that.
+/// Not compatible with the GPL, which no helper in use requires.
 const LICENSE: &CStr = c"Apache-2.0";
 
 /// Where a program runs.
@@ -26,7 +26,7 @@ const LICENSE: &CStr = c"Apache-2.0";
 pub enum Mode {
     /// In the interface's driver, before the kernel has made a packet of the frame.
     Native,
-    /// After that: of every driver, and slower.
+    /// After that: with every driver, and slower.
     Generic,
 }
 
@@ -90,7 +90,7 @@ pub fn load(program: &[Instruction]) -> Result<OwnedFd> {
     Ok(owned(number))
 }
 
-/// Has a program run for each frame that an interface receives, until what is returned is closed.
+/// Has a program run for each frame that an interface receives, until the returned descriptor is closed.
 pub fn attach(program: &OwnedFd, interface: u32, mode: Mode) -> Result<OwnedFd> {
     let attributes = [program.as_raw_fd() as u32, interface, ATTACH_XDP, mode.flags()];
     descriptor(LINK_CREATE, &attributes)

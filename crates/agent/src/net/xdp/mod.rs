@@ -1,5 +1,5 @@
-//! AF_XDP: frames of one kind are taken where they come in, into memory of this process, before the kernel's
-//! network has seen them. Everything else goes on to the kernel: the interface works as before.
+//! AF_XDP: frames of one kind go straight into memory of this process, before the kernel's network has seen
+//! them. All others go on to the kernel, so that the interface works as before.
 //!
 //! - [`program`] chooses the frames, [`bpf`] has the kernel run it; with this process it is gone.
 //! - [`queue`] is a socket with its memory, one for each queue of the interface, [`ring`] what it shares with
@@ -22,7 +22,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, XdpAttached};
-use netlink_sys::protocols::NETLINK_ROUTE;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
@@ -53,7 +52,7 @@ pub struct Capture {
     _attached: OwnedFd,
 }
 
-/// Why there can be none in this process, if there cannot.
+/// Why this process cannot capture by XDP, if it cannot.
 pub fn obstacle() -> Option<String> {
     bpf::map(1).err().map(|error| format!("{:#}", no_map(&error)))
 }
@@ -90,7 +89,7 @@ impl Capture {
         Ok(Capture { queues, reported, calls: 0, _attached: attached })
     }
 
-    /// Some of what is there.
+    /// Hands on some of the waiting frames.
     fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
         let taken = self
             .queues
@@ -106,7 +105,7 @@ impl Capture {
             .collect();
         let limit = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
         match poll(&mut watched, Some(&limit)) {
-            // Not even that the interface is gone wakes anybody.
+            // Even the end of the interface wakes nobody.
             Ok(0) => self.queues.iter().try_for_each(|queue| {
                 socket_error(queue.socket())?.map_err(|error| explained(error.into()))
             }),
@@ -143,7 +142,7 @@ impl FrameSource for Capture {
     }
 }
 
-/// As many as the interface uses, which may be fewer than the kernel has reserved.
+/// The number of queues that the interface uses, which may be fewer than the kernel has reserved.
 fn queues_of(interface: &str) -> Result<u32> {
     let directory = InterfaceDirectory::find(interface)?;
     let entries = std::fs::read_dir(directory.path().join("queues"))
@@ -153,7 +152,7 @@ fn queues_of(interface: &str) -> Result<u32> {
     Ok(u32::try_from(count)?.max(1))
 }
 
-/// In the driver, or else, with what the driver said, behind it.
+/// Attaches in the driver, or otherwise after it, with a warning that has the driver's reason.
 fn attach(program: &OwnedFd, link: &Link) -> Result<(OwnedFd, Option<String>)> {
     let error = match bpf::attach(program, link.index, Mode::Native) {
         Ok(attached) => return Ok((attached, None)),
@@ -188,11 +187,11 @@ fn not_attached(link: &Link, error: Error) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("attaching an XDP program to {name}"))
 }
 
-/// By the kernel's own word.
+/// The mode that the kernel reports.
 fn mode_of(link: &Link) -> Result<Mode> {
     let mut message = LinkMessage::default();
     message.header.index = link.index;
-    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    let netlink = Netlink::route()?;
     let answers = netlink.get(RouteNetlinkMessage::GetLink(message));
     let answers = answers.with_context(|| format!("looking at the interface {}", link.name))?;
     let attached = answers.iter().find_map(attached);

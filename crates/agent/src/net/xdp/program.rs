@@ -1,5 +1,5 @@
-//! The program that chooses frames: those of our type that have a filter's words go to the socket of
-//! the queue that they came by, all others on to the kernel as if it were not there.
+//! The program that chooses frames: those of our type with a filter's words go to the socket of their
+//! queue, all others to the kernel as if the program did not exist.
 //!
 //! Source: Linux, Documentation/bpf/standardization/instruction-set.rst; `struct xdp_md` of linux/bpf.h.
 
@@ -15,7 +15,8 @@ const LOAD_2: u8 = 0x69;
 const IF_GREATER: u8 = 0x2d;
 /// Compares 32 bits (Linux 5.1).
 const IF_UNLIKE: u8 = 0x56;
-/// Takes two: 64 bits, here a map's place, which the kernel puts there for its descriptor.
+/// Takes two instructions, for 64 bits: here a map's address, which the kernel puts in place of its
+/// descriptor.
 const LOAD_MAP: u8 = 0x18;
 const PSEUDO_MAP: u8 = 1;
 const CALL: u8 = 0x85;
@@ -51,7 +52,7 @@ const fn instruction(operation: u8, to: u8, from: u8, offset: i16, value: i32) -
 /// `map` has a socket for each queue.
 pub fn choosing(map: &OwnedFd, filter: &Filter) -> Vec<Instruction> {
     let kind = (LOAD_2, TYPE_AT, i32::from(ETHER_TYPE.to_be()));
-    // The numbers as they come on this machine.
+    // In this machine's byte order.
     let words = filter.words().iter().map(|&(at, word)| (LOAD_4, at, word.to_be() as i32));
     let tests = [kind].into_iter().chain(words);
     let end = tests.clone().map(|(_, at, _)| at + 4).max().unwrap_or_default() as i32;
@@ -63,7 +64,7 @@ pub fn choosing(map: &OwnedFd, filter: &Filter) -> Vec<Instruction> {
         instruction(MOVE, 4, 2, 0, 0),
         instruction(ADD, 4, 0, 0, end),
     ];
-    // Each of these jumps to the end; how far that is comes last.
+    // Each of these jumps to the end; the distance is filled in last.
     let mut jumps = vec![(program.len(), IF_GREATER, 4, 3, 0)];
     program.push(0);
     for (load, at, wanted) in tests {
@@ -75,7 +76,7 @@ pub fn choosing(map: &OwnedFd, filter: &Filter) -> Vec<Instruction> {
         instruction(LOAD_4, 2, 6, RX_QUEUE_INDEX, 0),
         instruction(LOAD_MAP, 1, PSEUDO_MAP, 0, map.as_raw_fd()),
         0,
-        // What becomes of a frame whose queue has no socket (Linux 5.3).
+        // For a frame whose queue has no socket (Linux 5.3).
         instruction(SET, 3, 0, 0, XDP_PASS),
         instruction(CALL, 0, 0, 0, REDIRECT_MAP),
         instruction(EXIT, 0, 0, 0, 0),

@@ -1,6 +1,6 @@
 //! The socket of one of an interface's queues, with memory of its own for frames.
 //!
-//! A buffer is in the ring of free ones, with the kernel, in the ring of received ones, or looked at here.
+//! A buffer is in the ring of free ones, with the kernel, in the ring of received ones, or being read here.
 
 use std::io::Error;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,11 +24,11 @@ use crate::net::frames::memory::Shared;
 /// The kernel's own room before each frame in a buffer (XDP_PACKET_HEADROOM).
 const HEADROOM: u32 = 256;
 const HEADER: u32 = 14 + 4;
-/// Frames after which their buffers are given back: the kernel is not to wait for the last of many.
+/// Frames after which their buffers are given back, so that the kernel does not wait for the last of many.
 const TURN: u32 = 64;
-/// Fewer buffers are hardly any: some frames come while others are looked at.
+/// Fewer buffers are too few: some frames arrive while others are read.
 const LEAST: u64 = 16;
-/// For sending, which nobody does here; the kernel wants it made.
+/// The ring for sending, which is unused, but which the kernel requires.
 const UNUSED_RING: u32 = 2;
 
 /// Buffers of a queue.
@@ -70,7 +70,7 @@ impl Buffers {
         self.size as usize * self.count as usize
     }
 
-    /// The buffer in which a frame stands that the kernel reports.
+    /// The buffer with a frame that the kernel reports.
     fn holding(self, address: u64, bytes: u32) -> Result<u64> {
         let buffer = address & !u64::from(self.size - 1);
         let end = u64::from(self.size).checked_sub(address - buffer);
@@ -93,7 +93,10 @@ impl Queue {
     /// The kernel has no such sockets, or another one has the queue.
     pub fn open(interface: u32, queue: u32, buffers: Buffers) -> Result<Self> {
         let made = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
-        let socket = made.map_err(no_socket)?;
+        let socket = made.map_err(|error| match error {
+            Errno::AFNOSUPPORT => anyhow!("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)"),
+            error => anyhow::Error::new(Error::from(error)).context("making an AF_XDP socket"),
+        })?;
         let memory = Shared::own(buffers.bytes()).context("memory for frames")?;
         let offsets = give_memory(&socket, &memory, buffers)
             .context("setting up the rings of an AF_XDP socket")?;
@@ -112,7 +115,11 @@ impl Queue {
         }
         fill.publish(size);
         let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, interface, queue);
-        bind(&socket, &address).map_err(|error| not_bound(queue, error))?;
+        bind(&socket, &address).map_err(|error| match error {
+            Errno::BUSY => anyhow!("another AF_XDP socket has its queue {queue}: wait for its end"),
+            error => anyhow::Error::new(Error::from(error))
+                .context(format!("binding an AF_XDP socket to its queue {queue}")),
+        })?;
         Ok(Queue { socket, memory, buffers, fill, received })
     }
 
@@ -136,30 +143,24 @@ impl Queue {
         for behind in 0..count {
             let (address, bytes) = self.received.at(behind);
             let buffer = self.buffers.holding(address, bytes)?;
-            // The kernel has given it away, and does not write there until it has it back.
+            // The kernel does not write to a buffer until it has it back.
             each(self.memory.bytes(usize::try_from(address)?, bytes as usize));
             self.fill.put(behind, buffer)?;
         }
         if count > 0 {
             self.received.release(count);
             self.fill.publish(count);
-            self.wake()?;
+            if self.fill.needs_wakeup() {
+                // Wakes a driver that found no buffer and sleeps, so that it looks again.
+                let mut own = [PollFd::new(&self.socket, PollFlags::IN)];
+                poll(&mut own, Some(&Timespec::default())).context("waking the driver")?;
+            }
         }
         Ok(count)
     }
 
-    /// Has a driver look for buffers again that found none and sleeps.
-    fn wake(&self) -> Result<()> {
-        if self.fill.needs_wakeup() {
-            let mut own = [PollFd::new(&self.socket, PollFlags::IN)];
-            poll(&mut own, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
-                .context("waking the driver")?;
-        }
-        Ok(())
-    }
-
-    /// Frames that the kernel chose for this socket and had no room for: no free buffer, or no place among the
-    /// received ones. (Of a driver that puts frames there itself the first are missed by the card.)
+    /// Frames for this socket that found no free buffer, or no place in the ring of received ones. (Where a
+    /// driver puts frames into buffers itself, the card counts the former as missed.)
     pub fn drops(&self) -> rustix::io::Result<u64> {
         let counts = xdp_statistics(&self.socket)?;
         Ok(counts.rx_dropped + counts.rx_ring_full.unwrap_or_default())
@@ -186,21 +187,6 @@ fn give_memory(socket: &OwnedFd, memory: &Shared, buffers: Buffers) -> Result<Xd
     set_xdp_umem_completion_ring_size(socket, UNUSED_RING)?;
     set_xdp_rx_ring_size(socket, buffers.count)?;
     Ok(xdp_mmap_offsets(socket)?)
-}
-
-fn no_socket(error: Errno) -> anyhow::Error {
-    match error {
-        Errno::AFNOSUPPORT => anyhow!("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)"),
-        error => anyhow::Error::new(Error::from(error)).context("making an AF_XDP socket"),
-    }
-}
-
-fn not_bound(queue: u32, error: Errno) -> anyhow::Error {
-    match error {
-        Errno::BUSY => anyhow!("another AF_XDP socket has its queue {queue}: wait for its end"),
-        error => anyhow::Error::new(Error::from(error))
-            .context(format!("binding an AF_XDP socket to its queue {queue}")),
-    }
 }
 
 #[cfg(test)]

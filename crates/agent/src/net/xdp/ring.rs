@@ -1,7 +1,7 @@
 //! The rings of an AF_XDP socket: one side puts entries in and moves the producer's index, the other takes them
 //! out and moves the consumer's. Indices only grow; an entry's place is the index modulo the ring's size.
 //!
-//! The kernel is the other side. What it reports is checked all the same: a wrong index here would be a wrong
+//! The kernel is the other side. Its indices are checked all the same: a wrong index would be a wrong
 //! address in this process.
 //!
 //! Source: Linux, Documentation/networking/af_xdp.rst, and net/xdp/xsk_queue.h for the order of accesses.
@@ -15,26 +15,19 @@ use crate::net::frames::memory::Shared;
 const ADDRESS: usize = 8;
 const DESCRIPTOR: usize = 16;
 
-/// What both kinds are made of.
+/// The common part of both kinds.
 struct Ring {
     memory: Shared,
-    offsets: Offsets,
+    /// Where its parts stand in the memory.
+    offsets: XdpRingOffset,
     /// Entries; a power of two.
     size: u32,
     /// Bytes of one.
     entry: usize,
 }
 
-/// Where its parts stand in the memory.
-struct Offsets {
-    producer: usize,
-    consumer: usize,
-    entries: usize,
-    flags: Option<usize>,
-}
-
 impl Ring {
-    /// `map` gives so many bytes of the socket's.
+    /// `map` maps so many bytes of the socket's ring.
     fn new(
         offsets: &XdpRingOffset,
         size: u32,
@@ -42,20 +35,14 @@ impl Ring {
         map: impl FnOnce(usize) -> Result<Shared>,
     ) -> Result<Self> {
         ensure!(size.is_power_of_two(), "a ring cannot have {size} entries");
-        let offsets = Offsets {
-            producer: usize::try_from(offsets.producer)?,
-            consumer: usize::try_from(offsets.consumer)?,
-            entries: usize::try_from(offsets.desc)?,
-            flags: offsets.flags.map(usize::try_from).transpose()?,
-        };
-        let bytes = offsets.entries.saturating_add(size as usize * entry);
-        let is_index = |at: usize| at.is_multiple_of(4) && at.saturating_add(4) <= bytes;
-        let indices = [offsets.producer, offsets.consumer].into_iter().chain(offsets.flags);
+        let bytes = offsets.desc.saturating_add(u64::from(size) * entry as u64);
+        let is_index = |at: u64| at.is_multiple_of(4) && at.saturating_add(4) <= bytes;
+        let mut indices = [offsets.producer, offsets.consumer].into_iter().chain(offsets.flags);
         ensure!(
-            indices.into_iter().all(is_index) && bytes < isize::MAX as usize,
+            indices.all(is_index) && bytes < isize::MAX as u64,
             "the kernel describes a ring that is not in its own memory"
         );
-        Ok(Ring { memory: map(bytes)?, offsets, size, entry })
+        Ok(Ring { memory: map(usize::try_from(bytes)?)?, offsets: *offsets, size, entry })
     }
 
     /// How far the producer is ahead.
@@ -71,11 +58,11 @@ impl Ring {
 
     /// Where the entry with this index stands.
     fn at(&self, index: u32) -> usize {
-        self.offsets.entries + (index & (self.size - 1)) as usize * self.entry
+        self.offsets.desc as usize + (index & (self.size - 1)) as usize * self.entry
     }
 }
 
-/// What the kernel received: it produces, this side consumes.
+/// Received frames: the kernel produces, this side consumes.
 pub struct Received {
     ring: Ring,
     next: u32,
@@ -88,18 +75,18 @@ impl Received {
         map: impl FnOnce(usize) -> Result<Shared>,
     ) -> Result<Self> {
         let ring = Ring::new(offsets, size, DESCRIPTOR, map)?;
-        let next = ring.memory.load(ring.offsets.consumer);
+        let next = ring.memory.load(ring.offsets.consumer as usize);
         Ok(Received { ring, next })
     }
 
     /// How many frames wait.
     pub fn waiting(&self) -> Result<u32> {
-        let produced = self.ring.memory.load(self.ring.offsets.producer);
+        let produced = self.ring.memory.load(self.ring.offsets.producer as usize);
         self.ring.between(produced, self.next)
     }
 
-    /// The address in the frames' memory, and the length, of the frame that is so many behind the next one. The
-    /// caller knows that it is there, and checks both.
+    /// Address in the frames' memory and length of the frame that is so many behind the next one. The
+    /// caller knows that the frame exists, and checks both.
     pub fn at(&self, behind: u32) -> (u64, u32) {
         let at = self.ring.at(self.next.wrapping_add(behind));
         let entry = self.ring.memory.bytes(at, DESCRIPTOR);
@@ -109,7 +96,7 @@ impl Received {
     /// Gives the places of so many frames back.
     pub fn release(&mut self, count: u32) {
         self.next = self.next.wrapping_add(count);
-        self.ring.memory.store(self.ring.offsets.consumer, self.next);
+        self.ring.memory.store(self.ring.offsets.consumer as usize, self.next);
     }
 }
 
@@ -118,7 +105,7 @@ fn number(bytes: &[u8], from: usize, count: usize) -> u64 {
     bytes.rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
-/// Where the kernel may put frames: this side produces, the kernel consumes.
+/// Buffers for the kernel's frames: this side produces, the kernel consumes.
 pub struct Fill {
     ring: Ring,
     next: u32,
@@ -131,13 +118,13 @@ impl Fill {
         map: impl FnOnce(usize) -> Result<Shared>,
     ) -> Result<Self> {
         let ring = Ring::new(offsets, size, ADDRESS, map)?;
-        let next = ring.memory.load(ring.offsets.producer);
+        let next = ring.memory.load(ring.offsets.producer as usize);
         Ok(Fill { ring, next })
     }
 
-    /// Puts addresses in for [`Fill::publish`] to show: the first, or so many behind it.
+    /// Puts in an address that [`Fill::publish`] will show: the first, or so many behind it.
     pub fn put(&mut self, behind: u32, address: u64) -> Result<()> {
-        let consumed = self.ring.memory.load(self.ring.offsets.consumer);
+        let consumed = self.ring.memory.load(self.ring.offsets.consumer as usize);
         let taken = self.ring.between(self.next, consumed)?;
         ensure!(taken + behind < self.ring.size, "there is no room in the ring of free buffers");
         let at = self.ring.at(self.next.wrapping_add(behind));
@@ -147,12 +134,12 @@ impl Fill {
 
     pub fn publish(&mut self, count: u32) {
         self.next = self.next.wrapping_add(count);
-        self.ring.memory.store(self.ring.offsets.producer, self.next);
+        self.ring.memory.store(self.ring.offsets.producer as usize, self.next);
     }
 
-    /// Whether the driver found it empty once, and looks again only when asked to.
+    /// Whether the driver has found it empty, and looks again only when asked to.
     pub fn needs_wakeup(&self) -> bool {
-        let flags = self.ring.offsets.flags.map_or(0, |at| self.ring.memory.load(at));
+        let flags = self.ring.offsets.flags.map_or(0, |at| self.ring.memory.load(at as usize));
         XdpRingFlags::from_bits_retain(flags).contains(XdpRingFlags::XDP_RING_NEED_WAKEUP)
     }
 }

@@ -1,12 +1,12 @@
-//! Sockets of this network namespace that wait for somebody, found in /proc/net (proc(5)).
+//! Listening sockets of this network namespace, found in /proc/net (proc(5)).
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use rustix::io::Errno;
 
-/// By file, the state in which a socket waits: TCP_LISTEN, and TCP_CLOSE, which is that of a datagram
-/// socket that is bound and connected with nobody (`net/tcp_states.h`).
+/// By file, the state of a listening socket: TCP_LISTEN, and TCP_CLOSE for a datagram socket that is bound
+/// and not connected (`net/tcp_states.h`).
 const WAITING: [(&str, &str); 4] = [
     ("/proc/self/net/tcp", "0A"),
     ("/proc/self/net/tcp6", "0A"),
@@ -14,12 +14,12 @@ const WAITING: [(&str, &str); 4] = [
     ("/proc/self/net/udp6", "07"),
 ];
 
-/// Those that wait now.
+/// The sockets that listen now.
 #[derive(Debug, Default, PartialEq)]
 pub struct Listeners {
-    /// By their inodes: those that others can reach.
+    /// Inodes of the sockets that other nodes can reach.
     reachable: BTreeSet<u64>,
-    /// Those that only this node itself can.
+    /// Inodes of those that only this node can reach.
     loopback: BTreeSet<u64>,
 }
 
@@ -37,12 +37,12 @@ impl Listeners {
         Ok(found)
     }
 
-    /// Whether others can reach one that was not among those `before`.
+    /// Whether other nodes can reach a socket that was not there `before`.
     pub fn can_be_reached(&self, before: &Self) -> bool {
         !self.reachable.is_subset(&before.reachable)
     }
 
-    /// Whether there are some that were not `before`, and nobody else reaches any of those.
+    /// Whether sockets exist that were not there `before`, all of them out of other nodes' reach.
     pub fn are_on_loopback(&self, before: &Self) -> bool {
         !self.can_be_reached(before) && !self.loopback.is_subset(&before.loopback)
     }

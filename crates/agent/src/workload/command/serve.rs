@@ -1,7 +1,7 @@
-//! Executes a program that others speak with: a measured command on another node, across the link.
+//! Executes a server for a measured command on another node, across the link.
 //!
-//! It is ready when it has a socket that waits for somebody. What it prints is kept as a command's is,
-//! for whoever looks into a failure; none of it is a result.
+//! The server is ready when it has a listening socket. Its output is kept as a command's is, to look into a
+//! failure; none of it is a result.
 
 use std::cell::Cell;
 
@@ -18,10 +18,10 @@ use crate::workload::{Context, Outcome, WorkloadKind};
 /// From the start of a server until it must listen.
 const LISTEN_NS: u64 = 10 * SECOND;
 
-/// From one look for its socket to the next.
+/// Between two looks for its socket.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// From one look whether it was asked to stop to the next, once the server has ended.
+/// Between two looks whether it was asked to stop, once the server has ended.
 const IDLE_NS: u64 = 20_000_000;
 
 impl WorkloadKind for Serve {
@@ -33,7 +33,7 @@ impl WorkloadKind for Serve {
     }
 }
 
-/// What came first of a server that was started.
+/// What a server that was started did first.
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     Listens,
@@ -98,24 +98,20 @@ fn complaint(first: First, ended: &Ended) -> String {
 fn await_socket(server: Pid, before: &Listeners, context: &Context) -> First {
     let limit = now_ns() + LISTEN_NS;
     let mut on_loopback = false;
+    // Its end is seen without reaping it.
+    let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     while now_ns() < limit {
-        // What cannot be read now may be the next time.
+        // A file that cannot be read now may be readable the next time.
         if let Ok(now) = Listeners::now() {
             if now.can_be_reached(before) {
                 return First::Listens;
             }
             on_loopback = now.are_on_loopback(before);
         }
-        if context.stopped() || has_ended(server) {
+        if context.stopped() || matches!(waitid(WaitId::Pid(server), seen), Ok(Some(_))) {
             return First::Ends;
         }
         sleep_once(now_ns() + PAUSE_NS);
     }
     First::Late { on_loopback }
-}
-
-/// Without reaping it.
-fn has_ended(server: Pid) -> bool {
-    let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    matches!(waitid(WaitId::Pid(server), seen), Ok(Some(_)))
 }

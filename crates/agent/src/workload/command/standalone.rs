@@ -1,13 +1,12 @@
 //! `hypertare-agent command`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
 use hypertare_plan::Command;
 
 use crate::workload::standalone;
-use crate::workload::{Alone, Outcome, command};
+use crate::workload::{Alone, Outcome, WorkloadKind};
 
 /// Execute a program and report what it took
 #[derive(clap::Args)]
@@ -41,17 +40,13 @@ impl Alone for Arguments {
             input: None,
             prepare: self.prepare,
         };
-        let outcome = command::run(&spec, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        io::stdout().write_all(table(&outcome).as_bytes())?;
-        Ok(())
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, table)
     }
 }
 
-/// A program that asks the terminal for something fails, as it does in a plan, instead of being
-/// stopped for ever. Ctrl-C still comes: the terminal sends it to the process group.
+/// Gives the terminal up, so that a program that reads from it fails, as it does in a plan, and is not
+/// stopped for ever. Ctrl-C still works: the terminal sends it to the process group.
 fn leave_terminal() {
     if let Ok(terminal) = std::fs::File::open("/dev/tty") {
         // SAFETY: takes no argument and touches no memory of this process.
@@ -59,7 +54,7 @@ fn leave_terminal() {
     }
 }
 
-/// What is not text cannot be in a plan, and is left out.
+/// The environment without variables that are not text, which a plan cannot have.
 fn own_environment() -> std::collections::BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -67,7 +62,7 @@ fn own_environment() -> std::collections::BTreeMap<String, String> {
 }
 
 fn table(outcome: &Outcome) -> String {
-    command::VALUES
+    Command::VALUES
         .iter()
         .filter_map(|&(name, unit, _)| Some((name, unit, outcome.values.get(name)?)))
         .map(|(name, unit, value)| {

@@ -1,4 +1,4 @@
-//! What a command has as standard input, output and error: a file and two pipes, or a terminal.
+//! A command's standard input, output and error: a file and two pipes, or a terminal.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -11,15 +11,15 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::workload::output::Stream;
 
-/// Of a terminal that nobody looks at.
+/// The size of a terminal that nobody looks at.
 const WINDOW: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// The command's side.
 pub enum Standard {
     /// Input, output, error.
     Files([OwnedFd; 3]),
-    /// A terminal by its name, opened by the command's process, whose it becomes; and here, so that it
-    /// does not end before that.
+    /// A terminal by its name. The command's process opens it and becomes its owner; it is also held open
+    /// here, so that it does not end before that.
     Terminal { name: CString, _held: OwnedFd },
 }
 
@@ -37,10 +37,10 @@ pub fn files(input: &Path) -> Result<(Standard, Streams)> {
     Ok((Standard::Files([stdin.into(), stdout_write, stderr_write]), (stdout, stderr)))
 }
 
-/// A terminal of its own; what it shows is the output.
+/// A terminal of the command's own; the text that it shows is the output.
 ///
 /// # Errors
-/// There is none to be had.
+/// The kernel gives no terminal.
 pub fn terminal() -> Result<(Standard, Streams)> {
     let open = || -> rustix::io::Result<(OwnedFd, CString, OwnedFd)> {
         let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;

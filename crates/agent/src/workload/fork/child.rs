@@ -1,9 +1,8 @@
 //! The program that `fork` executes: a few instructions and its memory, without a C library.
 //!
-//! A C library asks the processor what it can (CPUID), and in a guest each such question is an exit
-//! to the hypervisor: 35 of them in every start of a static glibc program, which would be most of
-//! what is counted. This program makes two system calls' worth of nothing: it writes one byte to
-//! each page of its memory and exits.
+//! A C library asks the processor for its features (CPUID), and in a guest each CPUID is an exit to the
+//! hypervisor. A static glibc program makes 35 of them at its start, which would be most of the counted
+//! exits. This program only writes one byte to each page of its memory and exits.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -12,9 +11,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
 
-/// Bytes from one write to the next, whatever pages are below.
+use crate::arch::ARCH;
+
+/// Bytes from one write to the next, whatever the pages' size.
 const STEP: u64 = 4096;
-/// Where the program's memory begins: a bound of 2 MB, so that huge pages fit.
+/// Where the program's memory begins: a multiple of 2 MB, so that huge pages fit.
 const MEMORY: u64 = 0x1000_0000;
 /// Most memory of one program.
 const MOST: u64 = 1 << 40;
@@ -27,17 +28,17 @@ pub struct Program {
 
 impl Program {
     /// # Errors
-    /// More memory than any program may have, no code for this processor, or no file in memory.
+    /// More memory than any program may have, or no file in memory.
     pub fn new(touch: u64) -> Result<Self> {
         ensure!(touch <= MOST, "touch is {touch} bytes, but must be at most {MOST}");
         let steps = touch.div_ceil(STEP);
         let file = memory_file().context("cannot make a program in memory")?;
         let mut writer = File::from(file);
-        writer.write_all(&image(steps)?).context("cannot write a program to memory")?;
+        writer.write_all(&image(steps)).context("cannot write a program to memory")?;
         Ok(Program { file: writer.into(), steps })
     }
 
-    /// Bytes that it writes to, in whole pages.
+    /// Bytes of the pages that it writes to.
     pub fn touched(&self) -> u64 {
         self.steps * STEP
     }
@@ -63,7 +64,7 @@ impl Program {
     }
 }
 
-/// Kernels before 6.3 do not know that a file may be asked to be executable, and need not be.
+/// A kernel before 6.3 knows no flag for an executable file, and needs none.
 fn memory_file() -> std::io::Result<OwnedFd> {
     const NAME: &CStr = c"hypertare-fork";
     let flags = [libc::MFD_CLOEXEC | libc::MFD_EXEC, libc::MFD_CLOEXEC];
@@ -86,13 +87,23 @@ const CODE_OFFSET: usize = HEADER + PARTS * PART;
 
 /// An ELF file (System V gABI, chapter 4 and 5): the code, the memory that it writes to, and a stack
 /// that is not executable.
-fn image(steps: u64) -> Result<Vec<u8>> {
-    let mut code = code()?.to_vec();
+fn image(steps: u64) -> Vec<u8> {
+    let mut code = code().to_vec();
     let count_at = code.len() - 8;
     code[count_at..].copy_from_slice(&steps.to_le_bytes());
     let length = (CODE_OFFSET + code.len()) as u64;
-    let mut image = Vec::with_capacity(length as usize);
-    image.extend(header());
+    let mut image = vec![0; HEADER];
+    // 64 bits, little end first, version 1, System V.
+    image[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
+    let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+    put(16, &2u16.to_le_bytes()); // an executable file
+    put(18, &ARCH.elf_machine.to_le_bytes());
+    put(20, &1u32.to_le_bytes());
+    put(24, &(CODE_AT + CODE_OFFSET as u64).to_le_bytes()); // entry
+    put(32, &(HEADER as u64).to_le_bytes()); // where the parts are listed
+    put(52, &(HEADER as u16).to_le_bytes());
+    put(54, &(PART as u16).to_le_bytes());
+    put(56, &(PARTS as u16).to_le_bytes());
     image.extend(part(PT_LOAD, READ | EXECUTE, CODE_AT, length, length));
     image.extend(match steps {
         0 => part(PT_NULL, 0, 0, 0, 0),
@@ -100,23 +111,7 @@ fn image(steps: u64) -> Result<Vec<u8>> {
     });
     image.extend(part(PT_GNU_STACK, READ | WRITE, 0, 0, 0));
     image.extend(code);
-    Ok(image)
-}
-
-fn header() -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    // 64 bits, little end first, version 1, System V.
-    header[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
-    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-    put(16, &2u16.to_le_bytes()); // an executable file
-    put(18, &62u16.to_le_bytes()); // of x86-64
-    put(20, &1u32.to_le_bytes());
-    put(24, &(CODE_AT + CODE_OFFSET as u64).to_le_bytes()); // entry
-    put(32, &(HEADER as u64).to_le_bytes()); // where the parts are listed
-    put(52, &(HEADER as u16).to_le_bytes());
-    put(54, &(PART as u16).to_le_bytes());
-    put(56, &(PARTS as u16).to_le_bytes());
-    header
+    image
 }
 
 const PT_NULL: u32 = 0;
@@ -138,26 +133,19 @@ fn part(kind: u32, flags: u32, address: u64, in_file: u64, in_memory: u64) -> [u
 }
 
 /// The instructions, and after them a place for the number of writes.
-#[cfg(target_arch = "x86_64")]
-fn code() -> Result<&'static [u8]> {
+fn code() -> &'static [u8] {
     unsafe extern "C" {
         static hypertare_child_begin: u8;
         static hypertare_child_end: u8;
     }
     // SAFETY: both symbols are in this binary, with the code below between them, and are only read.
-    Ok(unsafe {
+    unsafe {
         let begin = &raw const hypertare_child_begin;
         let end = &raw const hypertare_child_end;
         std::slice::from_raw_parts(begin, end.offset_from(begin) as usize)
-    })
+    }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn code() -> Result<&'static [u8]> {
-    anyhow::bail!("there is no program for this processor: `fork` works on x86-64 only")
-}
-
-#[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
     ".pushsection .rodata.hypertare_child, \"a\", @progbits",
     ".balign 8",
@@ -184,7 +172,7 @@ core::arch::global_asm!(
     exit = const libc::SYS_exit_group,
 );
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use std::process::Command;
 
@@ -205,7 +193,7 @@ mod tests {
             b"\x0f\x05", // syscall
             b"\x0f\x0b", // ud2
         ];
-        let mut rest = code().unwrap();
+        let mut rest = code();
         for instruction in expected {
             let at = rest.windows(instruction.len()).position(|bytes| bytes == *instruction);
             let at = at.unwrap_or_else(|| panic!("{instruction:02x?} is not in {rest:02x?}"));
@@ -217,7 +205,7 @@ mod tests {
         assert!(rest.len() < 16, "{rest:02x?}");
         // 0f a2 is CPUID, at whatever byte an instruction may begin.
         for steps in [0, 1, 256, 1 << 28] {
-            let image = image(steps).unwrap();
+            let image = image(steps);
             assert!(!image.windows(2).any(|bytes| bytes == b"\x0f\xa2"), "{steps}");
         }
     }
@@ -228,7 +216,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for steps in [0, 1, 300] {
             let path = folder.path().join(format!("touch{steps}"));
-            std::fs::write(&path, image(steps).unwrap()).unwrap();
+            std::fs::write(&path, image(steps)).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             assert!(Command::new(&path).status().unwrap().success(), "{steps}");
         }

@@ -1,14 +1,11 @@
 //! `hypertare-agent fork`.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use hypertare_plan::Fork;
-use walk::Mark;
 
 use crate::units;
 use crate::workload::standalone;
-use crate::workload::{Alone, fork, mark};
+use crate::workload::{Alone, WorkloadKind, mark};
 
 /// Fork, execute a program that writes to memory, wait for its end, again and again
 #[derive(clap::Args)]
@@ -31,31 +28,18 @@ impl Alone for Arguments {
     fn run(self) -> Result<()> {
         let spec = Fork { count: self.count, touch: self.touch };
         if self.quiet {
-            return marked(&spec);
+            return mark::around("fork", |context| spec.run(context).map(drop));
         }
         let context = standalone::context("fork", standalone::stop_by_signal()?, || ());
-        let outcome = fork::run(&spec, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let values = &outcome.values;
-        let (forks, elapsed_s) = (values["forks"], values["elapsed_s"]);
-        writeln!(
-            io::stdout(),
-            "{forks} forks in {elapsed_s:.3} s: {:.0} a second, each {}, {:.1} page faults",
-            forks / elapsed_s,
-            units::three_digits(elapsed_s / forks * 1e9),
-            (values["minor_faults"] + values["major_faults"]) / forks,
-        )?;
-        Ok(())
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let (forks, elapsed_s) = (outcome.value("forks"), outcome.value("elapsed_s"));
+            format!(
+                "{forks} forks in {elapsed_s:.3} s: {:.0} a second, each {}, {:.1} page faults\n",
+                forks / elapsed_s,
+                units::three_digits(elapsed_s / forks * 1e9),
+                (outcome.value("minor_faults") + outcome.value("major_faults")) / forks,
+            )
+        })
     }
-}
-
-/// The work alone, with marks where `elapsed_s` begins and ends.
-fn marked(spec: &Fork) -> Result<()> {
-    let begin = || mark::report(Mark::Begin);
-    let context = standalone::context("fork", standalone::stop_by_signal()?, begin);
-    fork::run(spec, &context)?;
-    mark::report(Mark::End);
-    Ok(())
 }

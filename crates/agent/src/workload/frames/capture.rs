@@ -1,8 +1,6 @@
 //! `hypertare-agent capture`.
 
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -13,7 +11,7 @@ use crate::net::frames::layout::ETHERNET;
 use crate::net::frames::socket;
 use crate::units;
 use crate::workload::Alone;
-use crate::workload::standalone;
+use crate::workload::standalone::{self, choice};
 
 /// Count the frames of `generate` that come to an interface, and those that find no room
 #[derive(clap::Args)]
@@ -23,8 +21,12 @@ pub struct Arguments {
     interface: String,
     /// How they come to this program: by calls on a socket, by a ring that it shares with the kernel, or by XDP,
     /// which takes them before the kernel's network sees them
-    #[arg(long, value_enum, default_value_t = Via::Packet)]
-    via: Via,
+    #[arg(
+        long,
+        default_value = "packet",
+        value_parser = choice::<FrameVia>(&["socket", "packet", "xdp"])
+    )]
+    via: FrameVia,
     /// Memory in which frames wait to be taken
     #[arg(long, value_name = "SIZE", value_parser = units::parse_small_size, default_value = "4M")]
     ring: u32,
@@ -37,23 +39,6 @@ pub struct Arguments {
     /// Print the result record
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Via {
-    Socket,
-    Packet,
-    Xdp,
-}
-
-impl From<Via> for FrameVia {
-    fn from(via: Via) -> Self {
-        match via {
-            Via::Socket => FrameVia::Socket,
-            Via::Packet => FrameVia::Packet,
-            Via::Xdp => FrameVia::Xdp,
-        }
-    }
 }
 
 impl Alone for Arguments {
@@ -72,40 +57,35 @@ impl Alone for Arguments {
         let context = context.without_intervals();
         let spec = FrameCapture {
             on: self.interface.clone(),
-            via: self.via.into(),
+            via: self.via,
             session: self.session,
             frame: link.mtu + ETHERNET as u32,
             ring: self.ring,
             interval_s: 1.0,
             omit_s: 0.0,
         };
-        end_after(self.duration, stop.clone());
+        let end = Instant::now() + Duration::from_secs_f64(self.duration);
+        let at_end = stop.clone();
+        // This thread ends with the process.
+        std::thread::spawn(move || {
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            at_end.store(true, Ordering::Relaxed);
+        });
         let ended = || stop.store(true, Ordering::Relaxed);
         let outcome = receive::at_link(&spec, &link, &context, &ended)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let value = |name: &str| outcome.values.get(name).copied().unwrap_or(0.0);
-        let (frames, seconds) = (value("received_packets"), value("elapsed_s"));
-        writeln!(
-            io::stdout(),
-            "captured {} frames in {seconds:.2} s: {}/s, {}; {} lost, {} of them dropped at the ring; CPU {:.0} %",
-            units::count(frames),
-            units::count(frames / seconds),
-            units::rate(value("goodput_bps")),
-            units::count(value("lost_packets")),
-            units::count(value("all_drops")),
-            100.0 * (value("user_s") + value("system_s")) / seconds,
-        )?;
-        Ok(())
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let value = |name: &str| outcome.value(name);
+            let (frames, seconds) = (value("received_packets"), value("elapsed_s"));
+            format!(
+                "captured {} frames in {seconds:.2} s: {}/s, {}; {} lost, {} of them dropped at the ring; \
+                 CPU {:.0} %\n",
+                units::count(frames),
+                units::count(frames / seconds),
+                units::rate(value("goodput_bps")),
+                units::count(value("lost_packets")),
+                units::count(value("all_drops")),
+                100.0 * (value("user_s") + value("system_s")) / seconds,
+            )
+        })
     }
-}
-
-/// Its thread ends with the process.
-fn end_after(seconds: f64, stop: Arc<AtomicBool>) {
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
-    std::thread::spawn(move || {
-        std::thread::sleep(end.saturating_duration_since(Instant::now()));
-        stop.store(true, Ordering::Relaxed);
-    });
 }

@@ -1,13 +1,11 @@
 //! `hypertare-agent generate`.
 
-use std::io::{self, Write};
 use std::net::IpAddr;
 
 use anyhow::Result;
 use hypertare_plan::FrameSend;
 
 use super::send;
-use crate::net::frames::layout::Mac;
 use crate::net::frames::{neighbour, socket};
 use crate::net::link::parse_mac;
 use crate::units;
@@ -48,7 +46,20 @@ impl Alone for Arguments {
         let context = standalone::context("generate", standalone::stop_by_signal()?, || ());
         let context = context.without_intervals();
         let link = socket::interface(&self.interface)?;
-        let to = self.mac()?;
+        let to = match self.to.contains(':') && self.to.parse::<IpAddr>().is_err() {
+            true => parse_mac(&self.to)?,
+            false => {
+                let (by, mac) = neighbour::find(address::host(&self.to)?)?;
+                anyhow::ensure!(
+                    by.name == self.interface,
+                    "{} is reached by {}, not by {}",
+                    self.to,
+                    by.name,
+                    self.interface
+                );
+                mac
+            }
+        };
         let spec = FrameSend {
             to: self.to,
             past_card: false,
@@ -61,38 +72,18 @@ impl Alone for Arguments {
             omit_s: 0.0,
         };
         let outcome = send::from_link(&spec, &link, to, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let value = |name: &str| outcome.values.get(name).copied().unwrap_or(0.0);
-        let (frames, seconds) = (value("sent_packets"), value("elapsed_s"));
-        writeln!(
-            io::stdout(),
-            "sent {} frames of {} bytes in {seconds:.2} s: {}/s, {}; {} refused; CPU {:.0} %",
-            units::count(frames),
-            self.frame,
-            units::count(frames / seconds),
-            units::rate(value("sent_bps")),
-            units::count(value("send_errors")),
-            100.0 * (value("user_s") + value("system_s")) / seconds,
-        )?;
-        Ok(())
-    }
-}
-
-impl Arguments {
-    fn mac(&self) -> Result<Mac> {
-        if self.to.contains(':') && self.to.parse::<IpAddr>().is_err() {
-            return parse_mac(&self.to);
-        }
-        let (link, mac) = neighbour::find(address::host(&self.to)?)?;
-        anyhow::ensure!(
-            link.name == self.interface,
-            "{} is reached by {}, not by {}",
-            self.to,
-            link.name,
-            self.interface
-        );
-        Ok(mac)
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let value = |name: &str| outcome.value(name);
+            let (frames, seconds) = (value("sent_packets"), value("elapsed_s"));
+            format!(
+                "sent {} frames of {} bytes in {seconds:.2} s: {}/s, {}; {} refused; CPU {:.0} %\n",
+                units::count(frames),
+                self.frame,
+                units::count(frames / seconds),
+                units::rate(value("sent_bps")),
+                units::count(value("send_errors")),
+                100.0 * (value("user_s") + value("system_s")) / seconds,
+            )
+        })
     }
 }

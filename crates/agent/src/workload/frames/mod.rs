@@ -1,11 +1,11 @@
-//! Frames from a generator to a capture program, past the IP stacks of both: what comes, what is lost,
-//! what it costs. They are a stream's numbered messages (`workload/stream`) without datagrams round
-//! them, and counted as those are.
+//! Frames from a generator to a capture program, past the IP stacks of both: how many arrive, how many are
+//! lost, and the cost. They are numbered messages of a stream (`workload/stream`) without datagrams around
+//! them, and are counted in the same way.
 //!
-//! - `numbered`: what stands in a frame
-//! - `send`, `receive`: the two ends; `feed`: a machine that hands on what is for a guest; `relay`: one that
-//!   also takes what the guest answers
-//! - `generate`, `capture`: the ends as tools alone
+//! - `numbered`: the contents of a frame
+//! - `send`, `receive`: the two ends; `feed`: a machine that hands frames on to a guest; `relay`: one that
+//!   also takes the guest's answers
+//! - `generate`, `capture`: the two ends as stand-alone tools
 
 pub mod capture;
 mod feed;
@@ -16,45 +16,6 @@ mod relay;
 mod send;
 
 use anyhow::{Result, ensure};
-use hypertare_plan::{FrameCapture, FrameFeed, FrameRelay, FrameSend};
-
-use super::{Context, Outcome, WorkloadKind};
-use crate::values::Definition;
-
-impl WorkloadKind for FrameSend {
-    const VALUES: &'static [Definition] = send::VALUES;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        send::run(self, context)
-    }
-}
-
-impl WorkloadKind for FrameCapture {
-    const VALUES: &'static [Definition] = receive::VALUES;
-    const LISTENS: bool = true;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        receive::run(self, context)
-    }
-}
-
-impl WorkloadKind for FrameFeed {
-    const VALUES: &'static [Definition] = feed::VALUES;
-    const LISTENS: bool = true;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        feed::run(self, context)
-    }
-}
-
-impl WorkloadKind for FrameRelay {
-    const VALUES: &'static [Definition] = relay::VALUES;
-    const LISTENS: bool = true;
-
-    fn run(&self, context: &Context) -> Result<Outcome> {
-        relay::run(self, context)
-    }
-}
 
 const MOST_RING: u32 = 256 << 20;
 

@@ -1,5 +1,5 @@
-//! What stands in a frame behind its header: the session (32 bits, big-endian), a stream's header
-//! (`stream/datagram.rs`), and when it was sent (64 bits, little-endian, the sender's monotonic clock).
+//! The contents of a frame after its header: the session (32 bits, big-endian), a stream's header
+//! (`stream/datagram.rs`), and the time of sending (64 bits, little-endian, the sender's monotonic clock).
 
 use crate::net::frames::Filter;
 use crate::net::frames::layout::ETHERNET;
@@ -12,13 +12,13 @@ const TIME_AT: usize = HEADER_AT + datagram::HEADER;
 #[cfg(test)]
 const END: usize = TIME_AT + 8;
 
-/// What all frames of one stream have in common.
+/// Writes the part that all frames of one stream have in common.
 pub fn begin(frame: &mut [u8], session: u32, stream: u16) {
     frame[SESSION_AT..HEADER_AT].copy_from_slice(&session.to_be_bytes());
     datagram::write(&mut frame[HEADER_AT..], datagram::owner(0, stream), 0);
 }
 
-/// What each has for itself.
+/// Writes the part that differs from frame to frame.
 #[inline]
 pub fn number(frame: &mut [u8], kind: Kind, number: u64, now: u64) {
     frame[MARK_AT..TIME_AT].copy_from_slice(&datagram::mark(kind, number).to_le_bytes());

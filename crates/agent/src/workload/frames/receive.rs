@@ -7,63 +7,70 @@ use anyhow::{Result, anyhow};
 use hypertare_plan::{FrameCapture, FrameVia};
 
 use super::{check_ring, numbered};
-use crate::net::Link;
 use crate::net::frame_sources;
 use crate::net::frames::layout::check_length;
-use crate::net::frames::{FrameSource, Opening, neighbour};
+use crate::net::frames::{FrameSource, Opening};
+use crate::net::{Link, Links};
 use crate::values::Definition;
 use crate::workload::stream::account::Account;
 use crate::workload::stream::check;
 use crate::workload::stream::receiver::{self, Arrival, Flow, Inlet, Received, Stop, Telling};
 use crate::workload::stream::socket::{Buffer, shortfall};
-use crate::workload::{Context, Outcome, address, clock};
+use crate::workload::{Context, Outcome, WorkloadKind, address, clock};
 
-pub const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "time over which was counted: first to last arrival"),
-    ("received_bytes", "B", "frames captured, with their headers, duplicates left out"),
-    ("received_packets", "frames", "frames captured, duplicates left out"),
-    (
-        "goodput_bps",
-        "b/s",
-        "frames captured after the first arrival, over elapsed_s (n arrivals are n - 1 gaps)",
-    ),
-    ("lost_packets", "frames", "numbers below the highest known that never came"),
-    ("reordered_packets", "frames", "frames with a number below one that came before (RFC 4737)"),
-    ("duplicate_packets", "frames", "further copies of frames that had come (RFC 5560)"),
-    ("foreign_packets", "frames", "frames of the session that were not of this stream"),
-    ("all_packets", "frames", "every frame of the stream, whether it counts or not"),
-    ("all_bytes", "B", "bytes of the stream, whether they count or not"),
-    ("all_calls", "calls", "system calls that asked or waited for it, those in vain too"),
-    (
-        "all_drops",
-        "frames",
-        "dropped because the ring, or the socket buffer, was full; whether they count or not",
-    ),
-    ("socket_drops", "frames", "those of them that were dropped since counting began"),
-    ("socket_buffer_bytes", "B", "the ring, or the socket buffer, as the kernel gave it"),
-    ("user_s", "s", "CPU time in user mode of the receiver"),
-    ("system_s", "s", "CPU time in the kernel of the receiver"),
-    (
-        "xdp_native",
-        "0 or 1",
-        "by XDP only: 1 where the card's driver chose the frames, 0 where the kernel did behind it",
-    ),
-    (
-        "xdp_zero_copy",
-        "0 or 1",
-        "by XDP only: 1 where the card put frames into the program's memory itself",
-    ),
-];
-
-/// Asking the kernel for its drops is a call more beside those that are measured.
+/// Between two questions to the kernel for its drops, which cost a call beside the measured ones.
 const BETWEEN_LOOKS_NS: u64 = 10_000_000;
 
-pub fn run(spec: &FrameCapture, context: &Context) -> Result<Outcome> {
-    let link = neighbour::link_with(address::host(&spec.on)?)?;
-    at_link(spec, &link, context, &|| ())
+impl WorkloadKind for FrameCapture {
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "time over which was counted: first to last arrival"),
+        ("received_bytes", "B", "frames captured, with their headers, duplicates left out"),
+        ("received_packets", "frames", "frames captured, duplicates left out"),
+        (
+            "goodput_bps",
+            "b/s",
+            "frames captured after the first arrival, over elapsed_s (n arrivals are n - 1 gaps)",
+        ),
+        ("lost_packets", "frames", "numbers below the highest known that never came"),
+        (
+            "reordered_packets",
+            "frames",
+            "frames with a number below one that came before (RFC 4737)",
+        ),
+        ("duplicate_packets", "frames", "further copies of frames that had come (RFC 5560)"),
+        ("foreign_packets", "frames", "frames of the session that were not of this stream"),
+        ("all_packets", "frames", "every frame of the stream, whether it counts or not"),
+        ("all_bytes", "B", "bytes of the stream, whether they count or not"),
+        ("all_calls", "calls", "system calls that asked or waited for it, those in vain too"),
+        (
+            "all_drops",
+            "frames",
+            "dropped because the ring, or the socket buffer, was full; whether they count or not",
+        ),
+        ("socket_drops", "frames", "those of them that were dropped since counting began"),
+        ("socket_buffer_bytes", "B", "the ring, or the socket buffer, as the kernel gave it"),
+        ("user_s", "s", "CPU time in user mode of the receiver"),
+        ("system_s", "s", "CPU time in the kernel of the receiver"),
+        (
+            "xdp_native",
+            "0 or 1",
+            "by XDP only: 1 where the card's driver chose the frames, 0 where the kernel did behind it",
+        ),
+        (
+            "xdp_zero_copy",
+            "0 or 1",
+            "by XDP only: 1 where the card put frames into the program's memory itself",
+        ),
+    ];
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        let link = Links::open()?.holding(address::host(&self.on)?)?;
+        at_link(self, &link, context, &|| ())
+    }
 }
 
-/// Captures at this interface, whatever the plan says of its address; reports when the stream has ended.
+/// Captures at this interface, whatever address the plan has; calls `ended` when the stream has ended.
 pub fn at_link(
     spec: &FrameCapture,
     link: &Link,
@@ -104,7 +111,7 @@ pub fn at_link(
     Ok(outcome)
 }
 
-/// Where frames wait, and what it had no room for as far as is known.
+/// A source of frames, and its drops as far as they are known.
 struct Ring {
     source: Mutex<Box<dyn FrameSource>>,
     drops: AtomicU64,
@@ -116,7 +123,7 @@ impl Inlet for Ring {
     }
 }
 
-/// Counts what comes. None when nothing came.
+/// Counts the frames that arrive. `None` when none did.
 fn receive(
     inlet: &Ring,
     flow: &Flow,

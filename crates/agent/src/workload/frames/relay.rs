@@ -1,6 +1,6 @@
-//! What a machine does for a guest whose frames pass its card by both ways: it moves them between the guest's
-//! bridge and the memory that both share. It does so itself, asleep while nothing comes; or the core does that
-//! polls for the guest, and then this only waits.
+//! The machine's work for a guest whose frames bypass its card in both directions: it moves them between
+//! the guest's bridge and the memory that both share. It does so itself, and sleeps while no frame comes.
+//! Where a core polls for the guest, that core does the work and this task only waits.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -22,81 +22,82 @@ use crate::net::shared::memory::SharedMemory;
 use crate::process::cpus;
 use crate::values::Definition;
 use crate::workload::usage::Usage;
-use crate::workload::{Context, Outcome};
+use crate::workload::{Context, Outcome, WorkloadKind};
 
-pub const VALUES: &[Definition] = &[
-    ("fed_packets", "frames", "frames that were written into the shared memory"),
-    ("taken_packets", "frames", "frames of the guest that were taken from there and sent"),
-    ("full_packets", "frames", "frames that found no room there"),
-    (
-        "refused_packets",
-        "frames",
-        "frames that the guest may not send, or the interface did not take",
-    ),
-    ("polled", "0 or 1", "whether a core that polls for the guest did it"),
-    (
-        "user_s",
-        "s",
-        "CPU time in user mode, which the guest has from its machine; without such a core's",
-    ),
-    ("system_s", "s", "CPU time in the kernel, likewise"),
-];
-
-/// Frames each way before it is looked whether to end.
+/// Frames in each direction that one turn moves at most.
 const TURN: u16 = 64;
-/// Looks before it is, where they find nothing.
+/// Turns between two looks whether to end.
 const LOOKS: u32 = 64;
-/// The guest has no way to notify of a frame. So it is looked for one without a break, and then so often; one from
-/// the bridge ends the sleep.
+/// The guest cannot notify of a frame. So the memory is polled without a break for this long, and then
+/// after naps; a frame from the bridge ends a nap.
 const SPIN: Duration = Duration::from_micros(50);
 const NAP_NS: i64 = 50_000;
 
-/// For what polls to begin.
+/// Time for the polling core to begin.
 const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks whether to end.
 const PATIENCE: Duration = Duration::from_millis(40);
 
-pub fn run(spec: &FrameRelay, context: &Context) -> Result<Outcome> {
-    let memory = SharedMemory::open(&spec.guest)?;
-    let link = Links::open()?.get(&memory.bridge)?;
-    check_length(spec.frame, link.mtu)?;
-    let socket = socket::open()?;
-    socket::listen(&socket, &link, &to(memory.address))?;
-    let page = counters::page()?;
-    let counted = File::from(page.try_clone()?);
-    let parts = Parts {
-        memory: memory.memory.into(),
-        bytes: memory.bytes,
-        socket: socket.into(),
-        counters: page,
-        address: memory.address,
-        longest: spec.frame as usize,
-    };
-    let before = Usage::of_thread();
-    let polled = memory.polling.is_some();
-    match memory.polling {
-        Some(polling) => await_end(&polling, &parts, context),
-        None => {
-            cpus::bind(0, memory.datapath_cpu.as_slice()).and_then(|()| move_frames(parts, context))
+impl WorkloadKind for FrameRelay {
+    const VALUES: &'static [Definition] = &[
+        ("fed_packets", "frames", "frames that were written into the shared memory"),
+        ("taken_packets", "frames", "frames of the guest that were taken from there and sent"),
+        ("full_packets", "frames", "frames that found no room there"),
+        (
+            "refused_packets",
+            "frames",
+            "frames that the guest may not send, or the interface did not take",
+        ),
+        ("polled", "0 or 1", "whether a core that polls for the guest did it"),
+        (
+            "user_s",
+            "s",
+            "CPU time in user mode, which the guest has from its machine; without such a core's",
+        ),
+        ("system_s", "s", "CPU time in the kernel, likewise"),
+    ];
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        let memory = SharedMemory::open(&self.guest)?;
+        let link = Links::open()?.get(&memory.bridge)?;
+        check_length(self.frame, link.mtu)?;
+        let socket = socket::open()?;
+        socket::listen(&socket, &link, &to(memory.address))?;
+        let page = counters::page()?;
+        let counted = File::from(page.try_clone()?);
+        let parts = Parts {
+            memory: memory.memory.into(),
+            bytes: memory.bytes,
+            socket: socket.into(),
+            counters: page,
+            address: memory.address,
+            longest: self.frame as usize,
+        };
+        let before = Usage::of_thread();
+        let polled = memory.polling.is_some();
+        match memory.polling {
+            Some(polling) => await_end(&polling, &parts, context),
+            None => cpus::bind(0, memory.datapath_cpu.as_slice())
+                .and_then(|()| move_frames(parts, context)),
         }
+        .with_context(|| format!("what {} shares with its machine", self.guest))?;
+        let used = Usage::of_thread().since(&before);
+        let counts = counters::read(&counted)?;
+        let count = |which: Count| counts[which as usize] as f64;
+        Ok(Outcome::of([
+            ("fed_packets", count(Count::FramesIn)),
+            ("taken_packets", count(Count::FramesOut)),
+            ("full_packets", count(Count::Full)),
+            ("refused_packets", count(Count::Refused)),
+            ("polled", f64::from(u8::from(polled))),
+            ("user_s", used.user_s()),
+            ("system_s", used.system_s()),
+        ]))
     }
-    .with_context(|| format!("what {} shares with its machine", spec.guest))?;
-    let used = Usage::of_thread().since(&before);
-    let counts = counters::read(&counted)?;
-    let count = |which: Count| counts[which as usize] as f64;
-    let mut outcome = Outcome::default();
-    outcome
-        .set("fed_packets", count(Count::FramesIn))
-        .set("taken_packets", count(Count::FramesOut))
-        .set("full_packets", count(Count::Full))
-        .set("refused_packets", count(Count::Refused))
-        .set("polled", f64::from(u8::from(polled)))
-        .set("user_s", used.user_s())
-        .set("system_s", used.system_s());
-    Ok(outcome)
 }
 
-/// Lets frames pass that are sent to this address.
+/// A filter for frames that are sent to this address.
 fn to(address: Mac) -> Filter {
     let word = |from: usize| u32::from_be_bytes(std::array::from_fn(|at| address[from + at]));
     Filter::new(&[(0, word(0)), (2, word(2))])
@@ -113,22 +114,20 @@ fn move_frames(parts: Parts, context: &Context) -> Result<()> {
             } else if idle_since.get_or_insert_with(Instant::now).elapsed() < SPIN {
                 std::hint::spin_loop();
             } else {
-                nap(&relay)?;
+                let limit = Timespec { tv_sec: 0, tv_nsec: NAP_NS };
+                let mut watched = [PollFd::from_borrowed_fd(relay.socket(), PollFlags::IN)];
+                match poll(&mut watched, Some(&limit)) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error).context("waiting for frames"),
+                }
             }
         }
     }
     Ok(())
 }
 
-fn nap(relay: &Relay) -> Result<()> {
-    let limit = Timespec { tv_sec: 0, tv_nsec: NAP_NS };
-    match poll(&mut [PollFd::from_borrowed_fd(relay.socket(), PollFlags::IN)], Some(&limit)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error).context("waiting for frames"),
-    }
-}
-
-/// Has who polls do it until asked to stop, or until that one says why it cannot.
+/// Has the polling core move the frames until this task is asked to stop, or until the core reports why it
+/// cannot.
 fn await_end(polling: &UnixStream, parts: &Parts, context: &Context) -> Result<()> {
     polling.set_read_timeout(Some(BEGIN_LIMIT))?;
     serve::ask_for_relay(polling, parts)?;

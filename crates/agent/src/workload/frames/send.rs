@@ -1,12 +1,10 @@
-//! The generator: a stream's sender with one flow, whose messages stand in a ring that the kernel sends
-//! from.
+//! The generator: a stream's sender with one flow, whose messages are in a ring from which the kernel
+//! sends.
 
 use std::io;
-use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use hypertare_plan::FrameSend;
-use socket2::Socket;
 
 use super::numbered;
 use crate::net::Link;
@@ -20,42 +18,51 @@ use crate::workload::stream::account::{BETWEEN_END_MARKS, END_MARKS};
 use crate::workload::stream::check;
 use crate::workload::stream::datagram::Kind;
 use crate::workload::stream::sender::{self, SendFlow, Sent, Timetable};
-use crate::workload::{Context, Outcome, address, clock};
-
-pub const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "time over which was counted"),
-    ("sent_bytes", "B", "frames handed over and accepted, with their headers, without FCS"),
-    ("sent_packets", "frames", "frames handed over and accepted"),
-    (
-        "all_packets",
-        "frames",
-        "sent_packets, those before, what announces the end, and send_errors",
-    ),
-    ("all_bytes", "B", "sent_bytes, and those before"),
-    ("all_calls", "calls", "system calls that handed all_bytes over, or tried to"),
-    ("offered_bps", "b/s", "rate of frames asked for; absent when as fast as it goes"),
-    ("sent_bps", "b/s", "rate of frames achieved"),
-    ("send_errors", "frames", "frames that the interface refused (ENOBUFS)"),
-    ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
-    ("socket_buffer_bytes", "B", "the ring that is sent from"),
-    ("user_s", "s", "CPU time in user mode of the sender"),
-    ("system_s", "s", "CPU time in the kernel of the sender"),
-];
+use crate::workload::{Context, Outcome, WorkloadKind, address, clock};
 
 const MOST_BURST: u32 = 1024;
 
-/// How long to leave the kernel alone when it takes no more.
+/// The pause after the kernel refused frames.
 const AFTER_REFUSAL_NS: u64 = 50_000;
 
-pub fn run(spec: &FrameSend, context: &Context) -> Result<Outcome> {
-    let (link, mac) = neighbour::find(address::host(&spec.to)?)?;
-    let mac = if spec.past_card { shared::beside(mac) } else { mac };
-    from_link(spec, &link, mac, context)
+impl WorkloadKind for FrameSend {
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "time over which was counted"),
+        ("sent_bytes", "B", "frames handed over and accepted, with their headers, without FCS"),
+        ("sent_packets", "frames", "frames handed over and accepted"),
+        (
+            "all_packets",
+            "frames",
+            "sent_packets, those before, what announces the end, and send_errors",
+        ),
+        ("all_bytes", "B", "sent_bytes, and those before"),
+        ("all_calls", "calls", "system calls that handed all_bytes over, or tried to"),
+        ("offered_bps", "b/s", "rate of frames asked for; absent when as fast as it goes"),
+        ("sent_bps", "b/s", "rate of frames achieved"),
+        ("send_errors", "frames", "frames that the interface refused (ENOBUFS)"),
+        ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
+        ("socket_buffer_bytes", "B", "the ring that is sent from"),
+        ("user_s", "s", "CPU time in user mode of the sender"),
+        ("system_s", "s", "CPU time in the kernel of the sender"),
+    ];
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        let (link, mac) = neighbour::find(address::host(&self.to)?)?;
+        let mac = if self.past_card { shared::beside(mac) } else { mac };
+        from_link(self, &link, mac, context)
+    }
 }
 
-/// Sends by this interface to this address, whatever the plan says of whom.
+/// Sends through this interface to this address, whatever receiver the plan has.
 pub fn from_link(spec: &FrameSend, link: &Link, to: Mac, context: &Context) -> Result<Outcome> {
-    let timetable = timetable(spec);
+    let timetable = Timetable {
+        to: &spec.to,
+        flows: 1,
+        rate_bps: spec.rate_bps,
+        duration_s: spec.duration_s,
+        omit_s: spec.omit_s,
+        interval_s: spec.interval_s,
+    };
     check::timetable(&timetable)?;
     check_length(spec.frame, link.mtu)?;
     ensure!(
@@ -78,24 +85,13 @@ pub fn from_link(spec: &FrameSend, link: &Link, to: Mac, context: &Context) -> R
     sender::run(&timetable, context, vec![flow], bytes)
 }
 
-fn timetable(spec: &FrameSend) -> Timetable<'_> {
-    Timetable {
-        to: &spec.to,
-        flows: 1,
-        rate_bps: spec.rate_bps,
-        duration_s: spec.duration_s,
-        omit_s: spec.omit_s,
-        interval_s: spec.interval_s,
-    }
-}
-
 struct Frames {
     ring: SendRing,
     frame: u32,
     burst: u64,
     settled: u64,
     counted: u64,
-    /// What marks the end, and what the interface refused: it counts them as dropped.
+    /// Marks of the end, and frames that the interface refused and counts as dropped.
     others: u64,
 }
 
@@ -139,19 +135,11 @@ impl SendFlow for Frames {
         None
     }
 
-    fn connection(&self) -> Option<Arc<Socket>> {
-        None
-    }
-
     fn message(&self) -> u32 {
         self.frame
     }
 
     fn all(&self) -> Option<u64> {
         Some(self.settled + self.counted + self.others)
-    }
-
-    fn segments(&self) -> Option<bool> {
-        None
     }
 }

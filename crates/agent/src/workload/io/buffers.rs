@@ -1,11 +1,11 @@
-//! Memory of blocks, aligned as disks want it.
+//! Memory for blocks, aligned as disks require it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// A page: what O_DIRECT asks of any file system.
+/// A page, the alignment that O_DIRECT requires at most.
 const ALIGNMENT: usize = 4096;
 
 /// Blocks in one piece of memory.

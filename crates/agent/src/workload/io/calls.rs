@@ -10,8 +10,8 @@ use super::buffers::Buffers;
 use super::job::{Job, Kind, Next};
 use crate::workload::clock::{STOP_NS, now_ns, sleep_once};
 
-/// Works until the job has nothing more to do or `stopped`. All writes that were begun are durable whenever
-/// `synced` is called.
+/// Works until the job has nothing more to do or is `stopped`. Whenever it calls `synced`, all writes that
+/// it has begun are durable.
 pub fn work(
     disk: &File,
     block: u32,

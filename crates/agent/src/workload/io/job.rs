@@ -1,5 +1,5 @@
-//! One job: which block comes next, what must be in it, and how long each operation took. It knows nothing of
-//! the calls by which blocks are read and written.
+//! One job: it chooses the next block, knows the block's contents, and records how long each operation
+//! took. The calls that read and write blocks are made elsewhere.
 
 use anyhow::{Result, bail};
 use blocks::{Label, SplitMix};
@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use crate::workload::clock::SECOND;
 use crate::workload::latencies::Latencies;
 
-/// Of a block's generation: an operation on it is under way.
+/// The bit of a block's generation that says that an operation on it is under way.
 const BUSY: u32 = 1 << 31;
 
-/// Longer ones count as that in quantiles.
+/// In quantiles a longer operation counts as this long.
 const MOST_NS: u64 = 60 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     pub kind: Kind,
-    /// What is to be written, or must be read.
+    /// The contents to write, or to expect.
     pub label: Label,
-    /// When it was to begin; none: when it does.
+    /// When it was due; `None`: it begins at once.
     pub due_ns: Option<u64>,
 }
 
-/// What a job does next.
+/// A job's next step.
 pub enum Next {
     Begin(Operation),
     /// Nothing before this time.
@@ -49,12 +49,12 @@ pub struct BlockRange {
 }
 
 pub struct Job {
-    number: u32,
+    pub number: u32,
     blocks: BlockRange,
     block: u64,
     seed: u64,
     pattern: IoPattern,
-    /// Of 2^32 operations those that read.
+    /// Of 2^32 operations, how many read.
     reads_of: u64,
     sync_every: Option<u32>,
     /// Nanoseconds from one operation to the next.
@@ -67,12 +67,13 @@ pub struct Job {
     generations: Vec<u32>,
     random: SplitMix,
     cursor: u64,
-    begun: u64,
+    /// Operations that were begun.
+    pub begun: u64,
     unsynced: u32,
     pub done: Done,
 }
 
-/// What was done, of one job or of several.
+/// Latencies of the operations of one job or of several.
 pub struct Done {
     pub reads: Latencies,
     pub writes: Latencies,
@@ -127,21 +128,12 @@ impl Job {
         })
     }
 
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Operations that were begun.
-    pub fn begun(&self) -> u64 {
-        self.begun
-    }
-
     /// How often a block of this job was written after it was filled.
     pub fn generation(&self, number: u64) -> u32 {
         self.generations[self.index(number)] & !BUSY
     }
 
-    /// Time runs from now.
+    /// Starts the job's time.
     pub fn begin(&mut self, now_ns: u64, duration_ns: u64) {
         self.begin_ns = now_ns;
         self.end_ns = now_ns.saturating_add(duration_ns);
@@ -171,7 +163,7 @@ impl Job {
     }
 
     /// # Errors
-    /// The operation failed, or what it read is not what was written last.
+    /// The operation failed, or it did not read the data that were written last.
     pub fn ended(
         &mut self,
         operation: Operation,
@@ -225,13 +217,14 @@ impl Job {
             (Kind::Read, before)
         } else {
             self.unsynced += 1;
-            // Without end: after 2^31 writings it begins anew.
+            // Without an end: after 2^31 writings the generation starts again.
             (Kind::Write, (before + 1) & !BUSY)
         };
         Operation { kind, label: Label { seed: self.seed, number, generation }, due_ns }
     }
 
-    /// The next block that nothing is under way on: there are more blocks than operations at once.
+    /// The next block without an operation under way; one exists, because there are more blocks than
+    /// concurrent operations.
     fn place(&mut self) -> u64 {
         if self.pattern == IoPattern::Random {
             self.cursor = self.random.below(self.blocks.count);
@@ -246,7 +239,7 @@ impl Job {
     }
 
     fn index(&self, number: u64) -> usize {
-        // Of these blocks, which are in memory one by one.
+        // It fits: each block of the job has an entry in memory.
         (number - self.blocks.first) as usize
     }
 }

@@ -1,9 +1,9 @@
 //! Reads and writes blocks of a disk, and checks each one that it reads.
 //!
-//! The questions of fio(1): operations a second, latencies, CPU time. Before the time that counts, a task of its
-//! own writes every block once, so that a read never finds a hole that no medium was asked about; then each job
-//! works on blocks of its own ([`job`]), and what a block holds says which writing of which block it is
-//! ([`blocks`]).
+//! It measures what fio(1) does: operations a second, latencies, CPU time. Before the time that counts, a
+//! task of its own writes every block once, so that no read finds a hole, for which no medium is asked.
+//! Then each job works on blocks of its own ([`job`]). A block's contents tell which writing of which block
+//! it is ([`blocks`]).
 
 mod buffers;
 mod calls;
@@ -30,10 +30,10 @@ use super::{Context, Outcome, WorkloadKind};
 use crate::boot_contract::DISK_VARIABLE;
 use crate::values::Definition;
 use buffers::Buffers;
-use job::{BlockRange, Done, Job};
+use job::{BlockRange, Job};
 use ring::Ring;
 
-/// Bytes that are written at once before the time that counts, at most.
+/// The most bytes that one call writes before the time that counts.
 const FILLED_AT_ONCE: u64 = 256 << 10;
 const MOST_DEPTH: u32 = 4096;
 const MOST_JOBS: u32 = 256;
@@ -108,7 +108,8 @@ fn own_disk(direct: bool) -> Result<File> {
 
 /// Opens a disk to read and write.
 ///
-/// A file in memory is its own page cache: where the kernel refuses to go past that, there is nothing to go past.
+/// A file in memory is its own page cache, which no call can bypass: there a refusal of O_DIRECT is no
+/// error.
 fn open(path: &Path, direct: bool) -> Result<File> {
     let open = |flags: OFlags| {
         OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)
@@ -187,19 +188,31 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
     let elapsed_s = to_seconds(now_ns() - begin);
     let used = Usage::now().since(&before);
     context.worked();
-    // Joined in the first: what is done from here on is in the counters of others.
+    // All are added up in the first job's.
     let (first, rest) = jobs.split_first_mut().context("no job")?;
     rest.iter().try_for_each(|job| first.done.add(&job.done))?;
-    let mut outcome = outcome(&first.done, spec.block);
-    outcome
-        .set("elapsed_s", elapsed_s)
-        .set("user_s", used.user_s())
-        .set("system_s", used.system_s())
-        .set("switches", used.switches() as f64);
+    let done = &first.done;
+    let [reads, writes, syncs] =
+        [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
+    let mut outcome = Outcome::of([
+        ("elapsed_s", elapsed_s),
+        ("user_s", used.user_s()),
+        ("system_s", used.system_s()),
+        ("switches", used.switches as f64),
+        ("operations", reads + writes),
+        ("reads", reads),
+        ("writes", writes),
+        ("fdatasyncs", syncs),
+        ("bytes", (reads + writes) * f64::from(spec.block)),
+    ]);
+    done.reads.report(&mut outcome, "read");
+    done.writes.report(&mut outcome, "write");
+    done.syncs.report(&mut outcome, "sync");
     Ok(outcome)
 }
 
-/// The blocks of each job, by its number: the first ones have one more where they cannot be shared evenly.
+/// The number and the blocks of each job. Where blocks cannot be shared evenly, the first jobs have one
+/// more.
 fn parts(spec: &Io) -> impl Iterator<Item = (u32, BlockRange)> {
     let block = u64::from(spec.block);
     let (begin, blocks) = (spec.start / block, spec.span / block);
@@ -234,7 +247,7 @@ fn fill(spec: &IoFill, disk: &File, context: &Context) -> Result<()> {
     fdatasync(disk).context("what was written before the time that counts cannot be made durable")
 }
 
-/// Work that acknowledges, until it is ended.
+/// Work that acknowledges durable writes until it is ended.
 pub fn acknowledged(writes: &DurableWrites) -> Io {
     let &DurableWrites { block, span, jobs, sync_every, direct, seed } = writes;
     Io {
@@ -256,7 +269,7 @@ pub fn acknowledged(writes: &DurableWrites) -> Io {
     }
 }
 
-/// What fills the blocks of this work.
+/// The task that fills the blocks of this work.
 pub fn filling(spec: &Io) -> IoFill {
     let &Io { block, span, start, direct, seed, .. } = spec;
     IoFill { block, span, start, direct, seed }
@@ -267,9 +280,12 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
     let stopped = || context.stopped() || failed.load(Ordering::Relaxed);
     let begin = now_ns();
     jobs.iter_mut().for_each(|job| job.begin(begin, from_seconds(spec.duration_s)));
+    // Reports how many writes of a job are durable.
     let synced = |job: &Job| {
         if spec.acknowledges {
-            acknowledge(job, to_seconds(now_ns() - begin), context);
+            let values = [("job", f64::from(job.number)), ("durable", job.begun as f64)];
+            let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+            context.interval(0.0, to_seconds(now_ns() - begin), values);
         }
     };
     let one = |job: &mut Job| {
@@ -295,28 +311,6 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
             .fold(Ok(()), Result::and)
     })
     .map_err(|error| anyhow!("{error:#}"))
-}
-
-/// Says how many writes of a job are durable.
-fn acknowledge(job: &Job, after_s: f64, context: &Context) {
-    let values = [("job", f64::from(job.number())), ("durable", job.begun() as f64)];
-    context.interval(0.0, after_s, values.map(|(name, value)| (name.to_owned(), value)).into());
-}
-
-fn outcome(done: &Done, block: u32) -> Outcome {
-    let mut outcome = Outcome::default();
-    let [reads, writes, syncs] =
-        [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
-    outcome
-        .set("operations", reads + writes)
-        .set("reads", reads)
-        .set("writes", writes)
-        .set("fdatasyncs", syncs)
-        .set("bytes", (reads + writes) * f64::from(block));
-    done.reads.report(&mut outcome, "read");
-    done.writes.report(&mut outcome, "write");
-    done.syncs.report(&mut outcome, "sync");
-    outcome
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Blocks by io_uring: operations of a job under way at once, each with a buffer of its own.
+//! Blocks by io_uring: several operations of a job at the same time, each with a buffer of its own.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -25,7 +25,7 @@ struct Slot {
     begin_ns: u64,
 }
 
-/// One that has ended, and whose data are still in its buffer.
+/// An operation that has ended, and whose data are still in its buffer.
 struct Ended {
     buffer: usize,
     operation: Operation,
@@ -35,7 +35,7 @@ struct Ended {
 
 pub struct Ring {
     ring: IoUring,
-    /// The kernel has them pinned: an operation need not look its pages up.
+    /// The kernel has pinned the buffers, so that an operation need not look its pages up.
     has_fixed_buffers: bool,
     depth: usize,
     /// By buffer.
@@ -48,12 +48,15 @@ pub struct Ring {
 
 impl Ring {
     pub fn new(disk: &File, depth: u32, block: u32) -> Result<Self> {
-        let ring = make(depth).context(
+        let mut lean = IoUring::builder();
+        // Cheaper for one thread that waits, where the kernel has that (from 6.1 on).
+        lean.setup_single_issuer().setup_defer_taskrun();
+        let ring = lean.build(depth).or_else(|_| IoUring::new(depth)).context(
             "io_uring cannot be had (kernel.io_uring_disabled, or a filter of system calls): take the engine \
              pread",
         )?;
         let depth = depth as usize;
-        // Twice as many: what has ended is checked while the next ones are under way.
+        // Twice as many: blocks that were read are checked while the next operations are under way.
         let buffers = Buffers::new(2 * depth, block as usize)?;
         let submitter = ring.submitter();
         submitter.register_files(&[disk.as_raw_fd()])?;
@@ -65,7 +68,7 @@ impl Ring {
         Ok(Ring { ring, has_fixed_buffers, depth, under_way, free, ended, buffers })
     }
 
-    /// Works until the job has nothing more to do or `stopped`, and until all that is under way has ended.
+    /// Works until the job has nothing more to do or is `stopped`, and until all its operations have ended.
     pub fn work(mut self, job: &mut Job, stopped: impl Fn() -> bool) -> Result<()> {
         let outcome = self.work_until(job, stopped);
         if self.count_under_way() > 0 {
@@ -124,8 +127,8 @@ impl Ring {
 
     /// Puts an operation into the ring, from which the next call of the kernel takes it.
     ///
-    /// Each of several gets a call of its own, for a disk begins at once with the first; the last one's is the
-    /// one that waits, which saves a call of two where there is one operation at a time.
+    /// Each of several operations gets a call of its own, so that the disk begins at once with the first.
+    /// The last one's call also waits, which saves one of two calls where there is one operation at a time.
     fn begin(&mut self, operation: Operation) -> Result<()> {
         // There are as many free ones as may be under way, or more.
         let buffer = self.free.pop().context("no free buffer")?;
@@ -153,14 +156,14 @@ impl Ring {
                 opcode::WriteFixed::new(DISK, address, bytes, BUFFERS).offset(offset).build()
             }
             (Kind::Write, false) => opcode::Write::new(DISK, address, bytes).offset(offset).build(),
-            // It is for all writes before it, so these must have ended.
+            // It is for all writes before it, which must have ended.
             (Kind::Sync, _) => {
                 opcode::Fsync::new(DISK).flags(FsyncFlags::DATASYNC).build().flags(Flags::IO_DRAIN)
             }
         }
     }
 
-    /// Hands over what is in the ring, and waits until something has ended or so many nanoseconds are over.
+    /// Hands the ring's operations over, and waits until one has ended or so many nanoseconds have passed.
     fn wait(&mut self, limit_ns: Option<u64>) -> Result<()> {
         if self.ring.submission().is_empty() && !self.ring.completion().is_empty() {
             return Ok(());
@@ -193,11 +196,4 @@ impl Ring {
             self.ended.push(Ended { buffer, operation, result, took_ns });
         }
     }
-}
-
-/// With what makes it cheaper for one thread that waits, where the kernel has that (from 6.1 on).
-fn make(depth: u32) -> std::io::Result<IoUring> {
-    let mut lean = IoUring::builder();
-    lean.setup_single_issuer().setup_defer_taskrun();
-    lean.build(depth).or_else(|_| IoUring::new(depth))
 }

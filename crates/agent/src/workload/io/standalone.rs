@@ -1,7 +1,6 @@
 //! `hypertare-agent io`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,8 @@ use rustix::fs::OFlags;
 
 use super::{check, fill, filling, run};
 use crate::units;
-use crate::workload::{Alone, standalone};
+use crate::workload::standalone::{self, choice};
+use crate::workload::{Alone, Outcome};
 
 /// Read and write blocks of a file or a device, each of them checked
 #[derive(clap::Args)]
@@ -22,10 +22,10 @@ pub struct Arguments {
     /// The device again: ALL THAT IS ON IT IS LOST
     #[arg(long, value_name = "DEVICE")]
     write_to: Option<PathBuf>,
-    #[arg(long, default_value = "random")]
-    pattern: Pattern,
-    #[arg(long, default_value = "io-uring")]
-    engine: Engine,
+    #[arg(long, default_value = "random", value_parser = choice::<IoPattern>(&["random", "sequential"]))]
+    pattern: IoPattern,
+    #[arg(long, default_value = "io-uring", value_parser = choice::<IoEngine>(&["io-uring", "pread"]))]
+    engine: IoEngine,
     /// What one operation reads or writes
     #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = units::parse_small_size)]
     block: u32,
@@ -64,18 +64,6 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Pattern {
-    Random,
-    Sequential,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Engine {
-    IoUring,
-    Pread,
-}
-
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
         let spec = spec(&self);
@@ -84,46 +72,38 @@ impl Alone for Arguments {
         let context = standalone::context("io", standalone::stop_by_signal()?, || ());
         fill(&filling(&spec), &file, &context)?;
         let outcome = run(&spec, &file, &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let values = &outcome.values;
-        let elapsed_s = values["elapsed_s"];
-        let each = |name: &str| values[name] / values["operations"] * 1e9;
-        let mut text = format!(
-            "{} reads, {} writes in {elapsed_s:.2} s: {:.0} a second, {}/s; CPU time of each {}\n",
-            values["reads"],
-            values["writes"],
-            values["operations"] / elapsed_s,
-            units::size(values["bytes"] / elapsed_s),
-            units::three_digits(each("user_s") + each("system_s")),
-        );
-        for kind in ["read", "write", "sync"] {
-            let Some(_) = values.get(&format!("{kind}_p50_ns")) else { continue };
-            text += &format!("  {kind:<6}");
-            for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
-                text += &format!(
-                    "  {name} {}",
-                    units::three_digits(values[&format!("{kind}_{name}_ns")])
-                );
-            }
-            text.push('\n');
-        }
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        standalone::print(&context, outcome, self.json, table)
     }
+}
+
+fn table(outcome: &Outcome) -> String {
+    let values = &outcome.values;
+    let elapsed_s = values["elapsed_s"];
+    let each = |name: &str| values[name] / values["operations"] * 1e9;
+    let mut text = format!(
+        "{} reads, {} writes in {elapsed_s:.2} s: {:.0} a second, {}/s; CPU time of each {}\n",
+        values["reads"],
+        values["writes"],
+        values["operations"] / elapsed_s,
+        units::size(values["bytes"] / elapsed_s),
+        units::three_digits(each("user_s") + each("system_s")),
+    );
+    for kind in ["read", "write", "sync"] {
+        let Some(_) = values.get(&format!("{kind}_p50_ns")) else { continue };
+        text += &format!("  {kind:<6}");
+        for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
+            text +=
+                &format!("  {name} {}", units::three_digits(values[&format!("{kind}_{name}_ns")]));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn spec(arguments: &Arguments) -> Io {
     Io {
-        pattern: match arguments.pattern {
-            Pattern::Random => IoPattern::Random,
-            Pattern::Sequential => IoPattern::Sequential,
-        },
-        engine: match arguments.engine {
-            Engine::IoUring => IoEngine::IoUring,
-            Engine::Pread => IoEngine::Pread,
-        },
+        pattern: arguments.pattern,
+        engine: arguments.engine,
         block: arguments.block,
         span: arguments.span,
         start: 0,
@@ -140,7 +120,7 @@ fn spec(arguments: &Arguments) -> Io {
     }
 }
 
-/// A file that goes when this does.
+/// A file that is removed when this is dropped.
 struct Made<'a>(&'a Path);
 
 impl Drop for Made<'_> {
@@ -149,7 +129,7 @@ impl Drop for Made<'_> {
     }
 }
 
-/// Nothing that was there before is ever written to, but a device that was named twice and that nobody has.
+/// It never writes to what existed before, except to a device that was named twice and is not in use.
 fn open<'a>(on: &'a Path, write_to: Option<&Path>, spec: &Io) -> Result<(File, Option<Made<'a>>)> {
     let name = on.display();
     match fs::metadata(on) {

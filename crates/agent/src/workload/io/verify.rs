@@ -1,8 +1,8 @@
-//! Whether what was made durable before a power cut is there after it.
+//! Checks whether data that were made durable before a power cut exist after it.
 //!
-//! The order in which a job writes follows from its seed, so that who looks needs no more than how many of its
-//! writes fdatasync had returned for: it goes through them again and knows which writing of which block must
-//! be there, at the least.
+//! The order in which a job writes follows from its seed. So the check needs only the number of writes for
+//! which fdatasync had returned: it repeats the job's choices and then knows the least writing that each
+//! block must hold.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -49,8 +49,8 @@ impl WorkloadKind for IoVerify {
     }
 }
 
-/// Times that fdatasync may have returned without being heard; beyond, no block is taken for one that was being
-/// written.
+/// How often fdatasync may have returned without a report of it. A block of a later write is not taken for
+/// one that was being written.
 const MOST_UNHEARD: u64 = 64;
 
 #[derive(Debug, Default, PartialEq)]
@@ -70,7 +70,7 @@ fn verify(spec: &IoVerify, disk: &File, context: &Context) -> Result<Found> {
         let mut least = Job::new(io, number, part)?;
         let mut most = Job::new(io, number, part)?;
         repeat(&mut least, durable, io)?;
-        // More was made durable than was heard of: the last words are lost on their way with who passed them on.
+        // More was made durable than was reported: the power cut also stopped those that passed reports on.
         let unheard = MOST_UNHEARD * u64::from(writes.sync_every);
         repeat(&mut most, durable.saturating_add(unheard), io)?;
         for number in part.first..part.first + part.count {
@@ -89,7 +89,7 @@ fn verify(spec: &IoVerify, disk: &File, context: &Context) -> Result<Found> {
 /// Goes through the first `count` writes of a job.
 fn repeat(job: &mut Job, count: u64, io: &Io) -> Result<()> {
     job.begin(0, u64::MAX);
-    while job.begun() < count {
+    while job.begun < count {
         let Next::Begin(operation) = job.next(u64::MAX - 1) else { break };
         let moved = if operation.kind == Kind::Sync { 0 } else { io.block as usize };
         job.ended(operation, Ok(moved), &[], 0)?;
@@ -98,8 +98,8 @@ fn repeat(job: &mut Job, count: u64, io: &Io) -> Result<()> {
 }
 
 impl Found {
-    /// Takes in a block that must hold this writing of it or a later one; up to `most` it may have been under
-    /// way.
+    /// Counts a block, which must hold this writing of it or a later one. Writings up to `most` may have
+    /// been under way.
     fn add(&mut self, block: &[u8], least: Label, most: u32) {
         self.blocks += 1;
         let may_be =
@@ -108,7 +108,7 @@ impl Found {
             Some(found) if may_be(found) => {
                 self.newer += u64::from(found.generation > least.generation);
             }
-            // A disk promises whole sectors: of a write that was under way it may have some.
+            // A disk promises whole sectors only: it may have some of a write that was under way.
             None if is_mixed(block, least, most) => {
                 self.newer += 1;
                 self.torn += 1;

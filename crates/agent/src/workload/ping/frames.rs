@@ -1,4 +1,4 @@
-//! Requests and answers as frames: the round trip as a capture program sees it, past both IP stacks.
+//! Requests and answers as frames: the round trip of capture programs, past both IP stacks.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,20 +13,20 @@ use socket2::Socket;
 
 use super::message;
 use super::wire::Wire;
-use crate::net::Link;
 use crate::net::frame_sources;
 use crate::net::frames::layout::{ETHERNET, Mac, blank, check_length, turn_round};
 use crate::net::frames::{Filter, FrameSource, Opening, neighbour, socket};
 use crate::net::link::parse_mac;
 use crate::net::shared;
+use crate::net::{Link, Links};
 use crate::workload::Context;
 
-/// How frames come in; another protocol has no such choice.
+/// How frames come in, which the plan has to say for this protocol.
 pub fn via(given: Option<FrameVia>) -> Result<FrameVia> {
     given.context("protocol frame needs via, which says how frames come in")
 }
 
-/// Memory in which frames wait: one at a time is under way.
+/// Bytes of memory in which frames wait: only one is under way at a time.
 const RING: u32 = 256 << 10;
 
 /// # Errors
@@ -46,7 +46,7 @@ fn length_of(message: u32, link: &Link) -> Result<usize> {
 struct Ends {
     source: Box<dyn FrameSource>,
     out: Out,
-    /// From which they leave.
+    /// The address from which frames leave.
     address: Mac,
 }
 
@@ -80,7 +80,7 @@ impl Out {
             Out::Ring(writer) => match writer.put(frame) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(Errno::NOBUFS),
-                // The machine says of the ring what cannot be.
+                // The machine's indices in the ring are impossible.
                 Err(_) => Err(Errno::PROTO),
             },
         }
@@ -95,7 +95,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// `past_card`: who answers has the requests by memory that it shares with its machine.
+    /// `past_card`: the other end gets the requests through memory that it shares with its machine.
     pub fn new(
         to: IpAddr,
         via: FrameVia,
@@ -148,7 +148,7 @@ pub fn answer(
     replies: &AtomicU64,
     context: &Context,
 ) -> Result<()> {
-    let link = neighbour::link_with(on)?;
+    let link = Links::open()?.holding(on)?;
     let longest = length_of(message, &link)?;
     let ends = Ends::open(&link, via, longest, &message::of_requests(ETHERNET))?;
     let Ends { mut source, mut out, .. } = ends;
@@ -164,7 +164,7 @@ pub fn answer(
             answer.extend_from_slice(frame);
             turn_round(&mut answer);
             message::turn_into_answer(&mut answer[ETHERNET..]);
-            // Who cannot be reached any more is not our business.
+            // A sender that cannot be reached any more is no error of this end.
             if out.send(&answer).is_ok() {
                 replies.fetch_add(1, Ordering::Relaxed);
             }

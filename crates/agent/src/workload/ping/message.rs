@@ -1,7 +1,7 @@
-//! What a request and its answer carry: 16 bytes that say whose they are, then zeros.
+//! The contents of a request and of its answer: a header of 16 bytes, then zeros.
 //!
-//! An answer is the request with another magic word: two repliers that were made to talk to each
-//! other (a forged source address) fall silent at once, and an echo of the request is no answer.
+//! An answer is the request with another magic word. So two repliers that were made to talk to each other
+//! (by a forged source address) fall silent at once, and an echo of the request is no answer.
 
 use crate::net::frames::Filter;
 
@@ -38,17 +38,17 @@ pub fn requested_length(message: &[u8]) -> Option<usize> {
     (message.starts_with(&REQUEST) && length >= HEADER).then_some(length)
 }
 
-/// Lets frames pass that have a request there.
+/// A filter for frames with a request at this place.
 pub fn of_requests(at: usize) -> Filter {
     Filter::new(&[(at, u32::from_be_bytes(REQUEST))])
 }
 
-/// The same of answers of one session.
+/// The same for answers of one session.
 pub fn of_answers(at: usize, session: u32) -> Filter {
     Filter::new(&[(at, u32::from_be_bytes(ANSWER)), (at + 8, session)])
 }
 
-/// Makes the answer out of a request.
+/// Turns a request into its answer.
 pub fn turn_into_answer(message: &mut [u8]) {
     message[0..4].copy_from_slice(&ANSWER);
 }

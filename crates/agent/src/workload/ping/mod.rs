@@ -9,8 +9,6 @@ pub mod standalone;
 mod wire;
 
 pub use message::MAX_DATAGRAM;
-pub use reply::reply;
-pub use request::request;
 
 #[cfg(test)]
 #[path = "../../../tests/common/mod.rs"]

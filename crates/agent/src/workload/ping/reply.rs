@@ -1,7 +1,6 @@
-//! The end that answers. What comes in is anyone's: only well-formed requests are answered, each
-//! with as many bytes as it had, so that nobody is sent more than they sent.
+//! The end that answers. Anyone may send to it: only well-formed requests are answered, each with as many
+//! bytes as it had, so that nobody gets more than they sent.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
@@ -24,44 +23,38 @@ pub const MAX_MESSAGE: usize = 1 << 20;
 /// Connections served at a time; more are closed at once.
 const MAX_CONNECTIONS: usize = 128;
 
-const VALUES: &[Definition] = &[("replies", "messages", "requests answered")];
-
 impl WorkloadKind for PingReply {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[("replies", "messages", "requests answered")];
     const LISTENS: bool = true;
 
+    /// Answers requests of up to `message` bytes until asked to stop.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        reply(self, context)
+        let replies = AtomicU64::new(0);
+        match self.protocol {
+            PingProtocol::Udp => {
+                let largest = check_length(self.message, MAX_DATAGRAM)?;
+                let socket = bind(self, Type::DGRAM, Protocol::UDP)?;
+                set_timeouts(&socket)?;
+                context.ready();
+                answer_datagrams(&socket, largest, &replies, context)?;
+            }
+            PingProtocol::Tcp => {
+                let largest = check_length(self.message, MAX_MESSAGE)?;
+                let socket = bind(self, Type::STREAM, Protocol::TCP)?;
+                socket.listen(64)?;
+                context.ready();
+                answer_connections(&socket, largest, &replies, context)?;
+            }
+            PingProtocol::Frame => {
+                let on = address::host(&self.on)?;
+                frames::answer(on, frames::via(self.via)?, self.message, &replies, context)?;
+            }
+            PingProtocol::Icmp => {
+                bail!("the kernel answers ICMP by itself: there is nothing to run")
+            }
+        }
+        Ok(Outcome::of([("replies", replies.into_inner() as f64)]))
     }
-}
-
-/// Answers requests of up to `message` bytes until asked to stop.
-pub fn reply(spec: &PingReply, context: &Context) -> Result<Outcome> {
-    let replies = AtomicU64::new(0);
-    match spec.protocol {
-        PingProtocol::Udp => {
-            let largest = check_length(spec.message, MAX_DATAGRAM)?;
-            let socket = bind(spec, Type::DGRAM, Protocol::UDP)?;
-            set_timeouts(&socket)?;
-            context.ready();
-            answer_datagrams(&socket, largest, &replies, context)?;
-        }
-        PingProtocol::Tcp => {
-            let largest = check_length(spec.message, MAX_MESSAGE)?;
-            let socket = bind(spec, Type::STREAM, Protocol::TCP)?;
-            socket.listen(64)?;
-            context.ready();
-            answer_connections(&socket, largest, &replies, context)?;
-        }
-        PingProtocol::Frame => {
-            let on = address::host(&spec.on)?;
-            frames::answer(on, frames::via(spec.via)?, spec.message, &replies, context)?;
-        }
-        PingProtocol::Icmp => bail!("the kernel answers ICMP by itself: there is nothing to run"),
-    }
-    let mut outcome = Outcome::default();
-    outcome.set("replies", replies.into_inner() as f64);
-    Ok(outcome)
 }
 
 fn bind(spec: &PingReply, kind: Type, protocol: Protocol) -> Result<Socket> {
@@ -92,7 +85,7 @@ fn answer_datagrams(
             continue;
         }
         message::turn_into_answer(&mut buffer[..length]);
-        // Who cannot be reached any more is not our business.
+        // A sender that cannot be reached any more is no error of this end.
         if sendto(socket, &buffer[..length], SendFlags::NOSIGNAL, &from).is_ok() {
             replies.fetch_add(1, Ordering::Relaxed);
         }
@@ -112,7 +105,7 @@ fn answer_connections(
             if !poll(listener, PollFlags::IN, STOP_NS)? {
                 continue;
             }
-            // Whoever went away before being accepted is not an error of this end.
+            // A client that left before it was accepted is no error of this end.
             let Ok((socket, _)) = listener.accept() else { continue };
             if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
                 open.fetch_sub(1, Ordering::Relaxed);
@@ -120,7 +113,7 @@ fn answer_connections(
             }
             let open = &open;
             scope.spawn(move || {
-                // A connection's end is its own affair: the others go on.
+                // The end of one connection does not end the others.
                 let _ = answer_connection(&socket, largest, replies, context);
                 open.fetch_sub(1, Ordering::Relaxed);
             });
@@ -157,20 +150,16 @@ fn answer_connection(
                 break;
             }
             message::turn_into_answer(&mut buffer[..length]);
-            send_all(socket, &buffer[..length], context)?;
+            let mut rest = &buffer[..length];
+            while !rest.is_empty() {
+                let sent = wait_through(context, || send(socket, rest, SendFlags::NOSIGNAL))?;
+                rest = &rest[sent..];
+            }
             replies.fetch_add(1, Ordering::Relaxed);
             buffer.copy_within(length..filled, 0);
             filled -= length;
         }
     }
-}
-
-fn send_all(socket: impl AsFd, mut bytes: &[u8], context: &Context) -> Result<()> {
-    while !bytes.is_empty() {
-        let sent = wait_through(context, || send(&socket, bytes, SendFlags::NOSIGNAL))?;
-        bytes = &bytes[sent..];
-    }
-    Ok(())
 }
 
 /// Calls until it succeeds, fails, or the workload is asked to stop.
@@ -206,7 +195,7 @@ mod tests {
                 ready.send(()).unwrap();
             });
         let spec = PingReply { protocol, on: on.clone(), message: 64, via: None };
-        let replier = std::thread::spawn(move || reply(&spec, &context));
+        let replier = std::thread::spawn(move || spec.run(&context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         play(&on);
         stop.store(true, Ordering::Relaxed);
@@ -271,7 +260,7 @@ mod tests {
         let context = Context::new(("n", 1, "p", "t"), emitter, Arc::default(), || {});
         let spec =
             PingReply { protocol: PingProtocol::Udp, on: on.clone(), message: 64, via: None };
-        let error = format!("{:#}", reply(&spec, &context).unwrap_err());
+        let error = format!("{:#}", spec.run(&context).unwrap_err());
         assert!(error.contains(&on) && error.contains("in use"), "{error}");
     }
 }

@@ -16,61 +16,55 @@ use crate::workload::{Context, Outcome, WorkloadKind, address};
 /// The ICMP header is as long as UDP's: over both versions of IP this fits.
 const MAX_ECHO: usize = MAX_DATAGRAM;
 
-const VALUES: &[Definition] = &[
-    ("elapsed_s", "s", "time over which was counted"),
-    ("requests", "messages", "requests sent"),
-    ("replies", "messages", "answers in time"),
-    ("lost_packets", "messages", "requests without an answer in time"),
-    ("rtt_min_ns", "ns", "least round-trip time"),
-    ("rtt_mean_ns", "ns", "mean round-trip time"),
-    ("rtt_p50_ns", "ns", "median round-trip time"),
-    ("rtt_p90_ns", "ns", "90th percentile of the round-trip time"),
-    ("rtt_p99_ns", "ns", "99th percentile of the round-trip time"),
-    ("rtt_p999_ns", "ns", "99.9th percentile of the round-trip time"),
-    ("rtt_max_ns", "ns", "greatest round-trip time"),
-    (
-        "rtt_jitter_ns",
-        "ns",
-        "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)",
-    ),
-];
-
 impl WorkloadKind for PingRequest {
-    const VALUES: &'static [Definition] = VALUES;
+    const VALUES: &'static [Definition] = &[
+        ("elapsed_s", "s", "time over which was counted"),
+        ("requests", "messages", "requests sent"),
+        ("replies", "messages", "answers in time"),
+        ("lost_packets", "messages", "requests without an answer in time"),
+        ("rtt_min_ns", "ns", "least round-trip time"),
+        ("rtt_mean_ns", "ns", "mean round-trip time"),
+        ("rtt_p50_ns", "ns", "median round-trip time"),
+        ("rtt_p90_ns", "ns", "90th percentile of the round-trip time"),
+        ("rtt_p99_ns", "ns", "99th percentile of the round-trip time"),
+        ("rtt_p999_ns", "ns", "99.9th percentile of the round-trip time"),
+        ("rtt_max_ns", "ns", "greatest round-trip time"),
+        (
+            "rtt_jitter_ns",
+            "ns",
+            "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)",
+        ),
+    ];
 
+    /// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
+    /// passed, or it is asked to stop: what was measured until then is the outcome. It fails when the
+    /// other end refuses, or when not one answer came.
     fn run(&self, context: &Context) -> Result<Outcome> {
-        request(self, context)
-    }
-}
-
-/// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
-/// passed, or it is asked to stop: what was measured until then is the outcome. It fails when the
-/// other end refuses, or when not one answer came.
-pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
-    check(spec)?;
-    let mut session = [0; 4];
-    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
-    let session = u32::from_ne_bytes(session);
-    match spec.protocol {
-        PingProtocol::Udp => {
-            let length = check_length(spec.message, MAX_DATAGRAM)?;
-            let to = address::with_port(&spec.to)?;
-            measure(Udp::new(to, length, session, spec.dscp)?, spec, context)
-        }
-        PingProtocol::Tcp => {
-            let length = check_length(spec.message, MAX_MESSAGE)?;
-            let to = address::with_port(&spec.to)?;
-            let wire = Tcp::new(to, length, session, spec.dscp, context)?;
-            measure(wire, spec, context)
-        }
-        PingProtocol::Icmp => {
-            let length = check_length(spec.message, MAX_ECHO)?;
-            measure(Icmp::new(address::host(&spec.to)?, length, session)?, spec, context)
-        }
-        PingProtocol::Frame => {
-            let via = via(spec.via)?;
-            let to = address::host(&spec.to)?;
-            measure(Frames::new(to, via, spec.past_card, spec.message, session)?, spec, context)
+        check(self)?;
+        let mut session = [0; 4];
+        rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
+        let session = u32::from_ne_bytes(session);
+        match self.protocol {
+            PingProtocol::Udp => {
+                let length = check_length(self.message, MAX_DATAGRAM)?;
+                let to = address::with_port(&self.to)?;
+                measure(Udp::new(to, length, session, self.dscp)?, self, context)
+            }
+            PingProtocol::Tcp => {
+                let length = check_length(self.message, MAX_MESSAGE)?;
+                let to = address::with_port(&self.to)?;
+                let wire = Tcp::new(to, length, session, self.dscp, context)?;
+                measure(wire, self, context)
+            }
+            PingProtocol::Icmp => {
+                let length = check_length(self.message, MAX_ECHO)?;
+                measure(Icmp::new(address::host(&self.to)?, length, session)?, self, context)
+            }
+            PingProtocol::Frame => {
+                let via = via(self.via)?;
+                let to = address::host(&self.to)?;
+                measure(Frames::new(to, via, self.past_card, self.message, session)?, self, context)
+            }
         }
     }
 }
@@ -111,7 +105,7 @@ fn measure(wire: impl Wire, spec: &PingRequest, context: &Context) -> Result<Out
         interval_ns: from_seconds(spec.interval_s),
         duration_ns: from_seconds(spec.duration_s),
     };
-    // The longest time that an answer can take is known: so is the histogram's range.
+    // The longest time of an answer is known, and with it the histogram's range.
     asker.ask(spec.omit, &mut RoundTrips::new(asker.timeout_ns)?)?;
     let mut trips = RoundTrips::new(asker.timeout_ns)?;
     let elapsed_ns = asker.ask(spec.count.unwrap_or(u64::MAX), &mut trips)?;
@@ -151,8 +145,8 @@ impl<W: Wire> Asker<'_, W> {
         let mut now = begin;
         for _ in 0..count {
             if self.interval_ns > 0 {
-                // Requests stand at whole intervals from the start. Those that a late answer made
-                // impossible are left out: sent in a burst they would measure each other.
+                // Requests are due at whole intervals from the start. Those that a late answer made
+                // impossible are left out: in a burst they would measure each other.
                 slot = (now - begin).div_ceil(self.interval_ns).max(slot);
                 let due = (begin + slot * self.interval_ns).min(end);
                 slot += 1;
@@ -187,7 +181,12 @@ impl<W: Wire> Asker<'_, W> {
             match self.wire.send() {
                 Ok(()) => break,
                 // The device's queue is full: what it drops is lost like any other.
-                Err(Errno::NOBUFS) => return self.wait_out(sent),
+                Err(Errno::NOBUFS) => {
+                    return match sleep_until(sent + self.timeout_ns, self.context) {
+                        true => Ok(Answer::Lost),
+                        false => Ok(Answer::Stopped),
+                    };
+                }
                 Err(error) => self.go_on_after(error)?,
             }
             if self.context.stopped() {
@@ -227,14 +226,7 @@ impl<W: Wire> Asker<'_, W> {
         }
     }
 
-    fn wait_out(&self, sent: u64) -> Result<Answer> {
-        match sleep_until(sent + self.timeout_ns, self.context) {
-            true => Ok(Answer::Lost),
-            false => Ok(Answer::Stopped),
-        }
-    }
-
-    /// An error, unless it only says that nothing has happened yet.
+    /// An error, unless it only means that nothing has happened yet.
     fn go_on_after(&self, error: Errno) -> Result<()> {
         let to = self.to;
         match error {
@@ -262,7 +254,6 @@ mod tests {
     use crate::tried_again::tried_again;
     use crate::workload::ping::common::free_port;
     use crate::workload::ping::message;
-    use crate::workload::ping::reply::reply;
 
     fn context(stop: &Arc<AtomicBool>, ready: impl Fn() + Send + Sync + 'static) -> Context {
         let emitter = Arc::new(Emitter::new(std::io::sink()));
@@ -286,7 +277,7 @@ mod tests {
     }
 
     fn ask(spec: &PingRequest) -> Result<Outcome> {
-        request(spec, &context(&Arc::default(), || {}))
+        spec.run(&context(&Arc::default(), || {}))
     }
 
     fn free(host: &str) -> String {
@@ -299,7 +290,7 @@ mod tests {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let context = context(&stop, move || ready.send(()).unwrap());
         let spec = PingReply { protocol, on: on.to_owned(), message: 9000, via: None };
-        let replier = std::thread::spawn(move || reply(&spec, &context));
+        let replier = std::thread::spawn(move || spec.run(&context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         ask();
         stop.store(true, Ordering::Relaxed);
@@ -512,7 +503,7 @@ mod tests {
                     interval_s: 0.01,
                     ..spec(PingProtocol::Udp, on.clone(), 100_000)
                 };
-                let asker = std::thread::spawn(move || request(&spec, &context));
+                let asker = std::thread::spawn(move || spec.run(&context));
                 std::thread::sleep(Duration::from_millis(200));
                 stop.store(true, Ordering::Relaxed);
                 let asked = Instant::now();

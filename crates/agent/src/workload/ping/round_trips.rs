@@ -1,4 +1,4 @@
-//! Round-trip times, what was lost, and how much one differs from the next.
+//! Round-trip times, the number of lost requests, and the difference from one time to the next.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ pub struct RoundTrips {
     latencies: Latencies,
     pub requests: u64,
     pub lost: u64,
-    /// The one before, if it was answered.
+    /// The time of the request before, if it was answered.
     last_ns: Option<u64>,
     difference_sum_ns: u64,
     differences: u64,
@@ -47,8 +47,8 @@ impl RoundTrips {
         self.last_ns = None;
     }
 
-    /// Values by the names of [`super::request`], and the histogram `rtt`. What cannot
-    /// be said of so few answers is absent.
+    /// Values by the names of [`super::request`], and the histogram `rtt`. A value for which there are too
+    /// few answers is absent.
     pub fn outcome(&self, elapsed_s: f64) -> Outcome {
         let mut outcome = Outcome::default();
         outcome

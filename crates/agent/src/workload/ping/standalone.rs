@@ -9,8 +9,9 @@ use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
 
 use crate::units;
+use crate::workload::latencies::rows;
 use crate::workload::standalone;
-use crate::workload::{Alone, Outcome, address, ping};
+use crate::workload::{Alone, Outcome, WorkloadKind, address, ping};
 
 /// Round-trip times over UDP, TCP or ICMP
 #[derive(clap::Args)]
@@ -54,22 +55,12 @@ pub struct Arguments {
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
         let stop = standalone::stop_by_signal()?;
-        match &self.host {
-            Some(host) => ask(&self, host, stop),
-            None => listen(self.port, &stop),
-        }
+        let Some(host) = &self.host else { return listen(self.port, &stop) };
+        let spec = request(&self, address::host(host)?);
+        let context = standalone::context("ping", stop, || ());
+        let outcome = spec.run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| summary(&spec, outcome))
     }
-}
-
-fn ask(arguments: &Arguments, host: &str, stop: Arc<AtomicBool>) -> Result<()> {
-    let spec = request(arguments, address::host(host)?);
-    let context = standalone::context("ping", stop, || ());
-    let outcome = ping::request(&spec, &context)?;
-    if arguments.json {
-        return standalone::print_record(&context, outcome);
-    }
-    io::stdout().write_all(summary(&spec, &outcome).as_bytes())?;
-    Ok(())
 }
 
 fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
@@ -99,7 +90,12 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
 
 /// Answers both protocols on all addresses.
 fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
-    let on = SocketAddr::new(any_address(), port).to_string();
+    // Both families where the host has both.
+    let any: IpAddr = match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let on = SocketAddr::new(any, port).to_string();
     let still_to_come = AtomicU32::new(2);
     let both_ready = {
         let on = on.clone();
@@ -112,8 +108,7 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     let context = standalone::context("ping", stop.clone(), both_ready);
     let answer = |protocol| {
         let message = ping::MAX_DATAGRAM as u32;
-        let outcome =
-            ping::reply(&PingReply { protocol, on: on.clone(), message, via: None }, &context);
+        let outcome = PingReply { protocol, on: on.clone(), message, via: None }.run(&context);
         // One alone is not what was asked for.
         stop.store(true, Ordering::Relaxed);
         outcome
@@ -128,34 +123,19 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-/// Both families where the host has both.
-fn any_address() -> IpAddr {
-    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) {
-        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
-        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
-    }
-}
-
 fn summary(spec: &PingRequest, outcome: &Outcome) -> String {
-    let value = |name: &str| outcome.values.get(name).copied();
-    let count = |name| value(name).unwrap_or(0.0);
-    let time = |name: &str| {
-        value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), units::three_digits)
-    };
-    let (requests, lost) = (count("requests"), count("lost_packets"));
+    let (requests, lost) = (outcome.value("requests"), outcome.value("lost_packets"));
     let protocol = format!("{:?}", spec.protocol).to_uppercase();
-    let mut text = format!(
+    let text = format!(
         "{} over {protocol}, {} bytes: {requests} requests in {:.2} s, {} answered, {lost} lost ({:.3} %)\n",
         spec.to,
         spec.message,
-        count("elapsed_s"),
-        count("replies"),
+        outcome.value("elapsed_s"),
+        outcome.value("replies"),
         100.0 * lost / requests,
     );
-    for name in ["min", "mean", "p50", "p90", "p99", "p999", "max", "jitter"] {
-        text += &format!("  {name:<6} {:>9}\n", time(name));
-    }
-    text + &bars(&outcome.histograms["rtt"])
+    let names = ["min", "mean", "p50", "p90", "p99", "p999", "max", "jitter"];
+    text + &rows(outcome, "rtt", &names) + &bars(&outcome.histograms["rtt"])
 }
 
 const ROWS: usize = 12;
@@ -165,9 +145,12 @@ const WIDTH: u64 = 50;
 /// 0.1 %: a single straggler would squeeze all others into one row.
 fn bars(histogram: &Histogram) -> String {
     let total: u64 = histogram.buckets.iter().map(|&(_, count)| count).sum();
-    let (Some(&(lowest, _)), Some(highest)) =
-        (histogram.buckets.first(), quantile(histogram, total - total / 1000))
-    else {
+    let mut seen = 0;
+    let highest = histogram.buckets.iter().find_map(|&(value, count)| {
+        seen += count;
+        (seen >= total - total / 1000).then_some(value)
+    });
+    let (Some(&(lowest, _)), Some(highest)) = (histogram.buckets.first(), highest) else {
         return String::new();
     };
     let ratio = (highest as f64 / lowest as f64).powf(1.0 / ROWS as f64).max(1.001);
@@ -186,14 +169,6 @@ fn bars(histogram: &Histogram) -> String {
         text += &format!("  from {:>9} {count:>9} {bar}\n", units::three_digits(from));
     }
     text
-}
-
-fn quantile(histogram: &Histogram, rank: u64) -> Option<u64> {
-    let mut seen = 0;
-    histogram.buckets.iter().find_map(|&(value, count)| {
-        seen += count;
-        (seen >= rank).then_some(value)
-    })
 }
 
 #[cfg(test)]

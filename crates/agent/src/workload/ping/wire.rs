@@ -1,9 +1,8 @@
-//! How one request goes out and one answer comes in, by protocol. Sockets block: the time that a
-//! message takes includes waking up who waits for it, as it does for any program.
+//! How one request goes out and one answer comes in, by protocol. Sockets block: the time of a message
+//! includes the wake-up of its receiver, as for any program.
 //!
-//! Calls end with `AGAIN` after at most [`STOP_NS`], so that whoever waits notices a stop. The
-//! kernel's own timeout does that; a `poll` before every call would be one more call in what is
-//! measured.
+//! Calls end with `AGAIN` after at most [`STOP_NS`], so that a waiting caller notices a stop. The kernel's
+//! own timeout does that; a `poll` before every call would be one more call in the measured time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -16,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::message::{self, HEADER};
-use crate::net::socket::mark;
+use crate::net::socket::{mark, set_option};
 use crate::workload::Context;
 use crate::workload::clock::{STOP_NS, now_ns};
 
@@ -29,10 +28,10 @@ pub trait Wire {
     /// Sends it. After `AGAIN`, call again to go on.
     fn send(&mut self) -> Result<(), Errno>;
 
-    /// The number of an answer that came in; none when it was something else.
+    /// The number of an answer that came in; `None` when it was another message.
     fn receive(&mut self) -> Result<Option<u32>, Errno>;
 
-    /// Waits until something came, for so long at most.
+    /// Waits until a message has come, for so long at most.
     fn wait(&self, limit_ns: u64) -> Result<(), Errno>;
 }
 
@@ -122,7 +121,7 @@ impl Wire for Tcp {
             }
         }
         self.received = 0;
-        // In a stream nothing is strange but the other end.
+        // All bytes of a connection are the other end's.
         message::answered(&self.answer, self.session).map(Some).ok_or(Errno::PROTO)
     }
 
@@ -254,26 +253,13 @@ fn let_only_echo_replies_in(socket: &Socket, v6: bool) -> Result<()> {
     const ICMP_FILTER: i32 = 1;
     const ICMP6_FILTER: i32 = 1;
     let mut blocked = [u32::MAX; 8];
-    let (level, option, words) = match v6 {
-        false => (libc::SOL_RAW, ICMP_FILTER, 1),
-        true => (libc::IPPROTO_ICMPV6, ICMP6_FILTER, 8),
-    };
     let reply = if v6 { 129 } else { 0 };
     blocked[reply / 32] &= !(1 << (reply % 32));
-    // SAFETY: the option's value is read from `blocked`, which is long enough, during the call.
-    let result = unsafe {
-        libc::setsockopt(
-            std::os::fd::AsRawFd::as_raw_fd(socket),
-            level,
-            option,
-            blocked.as_ptr().cast(),
-            (words * 4) as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()).context("cannot set the ICMP filter"),
+    match v6 {
+        false => set_option(socket, libc::SOL_RAW, ICMP_FILTER, &blocked[0]),
+        true => set_option(socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked),
     }
+    .context("cannot set the ICMP filter")
 }
 
 /// RFC 1071.
@@ -307,7 +293,7 @@ pub fn poll(fd: impl AsFd, flags: PollFlags, limit_ns: u64) -> Result<bool, Errn
     }
 }
 
-/// The smallest and the largest message that a protocol carries, checked.
+/// Checks that a protocol can carry a message of this length.
 pub fn check_length(length: u32, largest: usize) -> Result<usize> {
     let length = length as usize;
     if !(HEADER..=largest).contains(&length) {

@@ -1,24 +1,24 @@
-//! What came of a stream of numbered messages, of whatever carries them: datagrams, frames.
+//! The account of a stream's numbered messages that arrived, be they datagrams or frames.
 
 use std::time::Duration;
 
 use super::datagram::{self, Kind};
 use super::sequence::Sequence;
 
-/// The end is announced several times, since what announces it may be lost too.
+/// The end is announced several times, because an announcement may be lost too.
 pub const END_MARKS: u32 = 8;
 pub const BETWEEN_END_MARKS: Duration = Duration::from_millis(5);
 
 /// Which datagrams are the flow's, and which of them count.
 pub struct Account {
     flow: u16,
-    /// Where the header stands in a message.
+    /// Where a message has its header.
     header_at: usize,
     /// First word of the stream's headers, once one has come.
     owner: Option<u64>,
     pub sequence: Sequence,
     only_end: bool,
-    /// Something came that the sender does not count.
+    /// Whether a message came that the sender does not count.
     pub settled: bool,
     pub ended: bool,
     pub end_marks: u32,
@@ -57,7 +57,7 @@ impl Account {
         (bytes, packets)
     }
 
-    /// The same, and says which numbers those are.
+    /// The same, and reports their numbers.
     pub fn take_noting<'a>(
         &mut self,
         datagrams: impl Iterator<Item = &'a [u8]>,
@@ -104,8 +104,8 @@ impl Account {
         }
     }
 
-    /// The first stream that comes is the one that is counted. A stream of which nothing but the
-    /// end came may be this one, wholly lost, or an earlier one: it gives way to another.
+    /// The first stream that comes is counted. A stream of which only the end came may be this one, wholly
+    /// lost, or an earlier one: it gives way to another.
     #[cold]
     fn adopt(&mut self, owner: u64, kind: Kind) -> bool {
         let gives_way = self.owner.is_none() || (self.only_end && kind != Kind::End);
@@ -124,8 +124,8 @@ impl Account {
         false
     }
 
-    /// Whether nothing more will come. What is missing may be under way still: it may wait in the queue of
-    /// a CPU that its sender has left, where what marks the end overtakes it.
+    /// Whether nothing more will come. A missing message may still be under way: it may wait in the queue
+    /// of a CPU that its sender has left, where the mark of the end overtakes it.
     pub fn is_complete(&self) -> bool {
         self.end_marks == END_MARKS && self.sequence.lost() == 0
     }

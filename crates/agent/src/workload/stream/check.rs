@@ -1,5 +1,5 @@
-//! Bounds of what a stream can be asked for. Specifications also come over networks (`control.rs`),
-//! so everything that sizes memory, threads or time is bounded here.
+//! Bounds of a stream's specification. Specifications also come over networks (`control.rs`), so every
+//! number that sizes memory, threads or time is bounded here.
 
 use anyhow::{Result, bail};
 use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};
@@ -30,7 +30,7 @@ pub fn receive(spec: &StreamReceive) -> Result<()> {
     reporting(spec.interval_s, spec.omit_s)
 }
 
-/// When a sender of any messages sends.
+/// Checks the timetable of a sender of any messages.
 pub fn timetable(asked: &Timetable) -> Result<()> {
     seconds("duration_s", asked.duration_s, 0.001)?;
     if let Some(rate) = asked.rate_bps
@@ -41,7 +41,7 @@ pub fn timetable(asked: &Timetable) -> Result<()> {
     reporting(asked.interval_s, asked.omit_s)
 }
 
-/// What is left out, and how often an end reports what came.
+/// Checks how much of a stream is left out, and how often an end reports.
 pub fn reporting(interval_s: f64, omit_s: f64) -> Result<()> {
     seconds("interval_s", interval_s, MIN_INTERVAL_S)?;
     seconds("omit_s", omit_s, 0.0)

@@ -15,7 +15,7 @@ use hypertare_plan::{Level, Line, Record, StreamProtocol, StreamReceive, StreamS
 
 use super::control::{self, Conversation, Order, Request};
 use super::socket::PATIENCE;
-use super::{Context, check, receive, send, table};
+use super::{Context, WorkloadKind, check, table};
 use crate::emit::Emitter;
 use crate::units::{parse_rate, parse_small_size};
 use crate::workload::clock::{self, SECOND};
@@ -96,7 +96,7 @@ impl Alone for Args {
     }
 }
 
-/// One task of one end in a thread of its own.
+/// A task of one end, in a thread of its own.
 struct Running {
     thread: JoinHandle<TaskResult>,
     stop: Arc<AtomicBool>,
@@ -114,7 +114,7 @@ impl Running {
 fn start_sender(node: &str, spec: StreamSend, emitter: Arc<Emitter>) -> Running {
     let stop = Arc::new(AtomicBool::new(false));
     let context = Context::new((node, 0, "stream", "send"), emitter, stop.clone(), || {});
-    let thread = thread::spawn(move || context.result(send(&spec, &context)));
+    let thread = thread::spawn(move || context.result(spec.run(&context)));
     Running { thread, stop }
 }
 
@@ -127,7 +127,7 @@ fn start_receiver(node: &str, spec: StreamReceive, emitter: Arc<Emitter>) -> Res
     let thread = thread::spawn(move || {
         let report = move || ready.send(()).unwrap_or_default();
         let context = Context::new((&node, 0, "stream", "receive"), emitter, stopping, report);
-        context.result(receive(&spec, &context))
+        context.result(spec.run(&context))
     });
     if is_ready.recv().is_ok() {
         return Ok(Running { thread, stop });
@@ -138,7 +138,7 @@ fn start_receiver(node: &str, spec: StreamReceive, emitter: Arc<Emitter>) -> Res
 
 // --- the client ---
 
-/// What the two ends are to do, as the command line has it.
+/// The tasks of both ends, by the command line.
 struct Specs {
     here_sends: Option<StreamSend>,
     here_receives: Option<StreamReceive>,
@@ -214,7 +214,7 @@ impl Args {
     }
 }
 
-/// How long the control connection may take to come about, and either end to answer.
+/// How long connecting may take, and each answer on the control connection.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
@@ -244,7 +244,7 @@ fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
     let sender = specs.here_sends.map(|spec| start_sender("client", spec, emitter.clone()));
     let over = |talk: &Talk| {
         sender.as_ref().is_none_or(|sender| sender.thread.is_finished())
-            && (!sends_there || talk.has_result("send"))
+            && (!sends_there || talk.results.iter().any(|result| result.task == "send"))
     };
     talk.wait_until(Duration::from_nanos(patience), |talk| {
         interrupted.load(Relaxed) || over(talk)
@@ -259,13 +259,16 @@ fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
         receiver.stop.store(true, Relaxed);
         receiver.result()
     });
-    talk.drain();
+    // Shows the lines that have come already.
+    while let Ok(line) = talk.inbox.try_recv() {
+        let _ = line.and_then(|line| talk.take(&line));
+    }
     let results =
         here_sent.into_iter().chain(here_received).chain(std::mem::take(&mut talk.results));
     let mut results: Vec<TaskResult> = results.collect();
     results.sort_by_key(|result| (result.task != "send", result.node.clone()));
     screen.summary(args, server, &results);
-    screen.verdict()
+    if screen.failures.is_empty() { Ok(()) } else { bail!("{}", screen.failures.join("; ")) }
 }
 
 fn connect(server: SocketAddr) -> Result<TcpStream> {
@@ -310,7 +313,7 @@ impl Write for LineSender {
     }
 }
 
-/// Hands on what the server says, until it says no more.
+/// Hands the server's lines on, until the connection ends.
 fn relay(mut there: Conversation, lines: Sender<Result<String>>, limit: u64) {
     thread::spawn(move || {
         loop {
@@ -331,14 +334,14 @@ fn relay(mut there: Conversation, lines: Sender<Result<String>>, limit: u64) {
 struct Talk<'a> {
     inbox: Receiver<Result<String>>,
     screen: &'a mut Screen,
-    /// The server's answers: what it could not do, or none.
+    /// The server's answers: an error, or `None`.
     done: VecDeque<Option<String>>,
     /// The server's results.
     results: Vec<TaskResult>,
 }
 
 impl Talk<'_> {
-    /// Shows what comes until `over`.
+    /// Shows the lines that come until `over`.
     fn wait_until(&mut self, limit: Duration, over: impl Fn(&Self) -> bool) -> Result<()> {
         let limit = clock::now_ns() + limit.as_nanos() as u64;
         while !over(self) {
@@ -351,13 +354,6 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Shows what has come already.
-    fn drain(&mut self) {
-        while let Ok(line) = self.inbox.try_recv() {
-            let _ = line.and_then(|line| self.take(&line));
-        }
-    }
-
     fn take(&mut self, line: &str) -> Result<()> {
         let record =
             Record::from_line(line.as_bytes()).context("the server sent something else")?;
@@ -367,10 +363,6 @@ impl Talk<'_> {
             record => self.screen.show(&record),
         }
         Ok(())
-    }
-
-    fn has_result(&self, task: &str) -> bool {
-        self.results.iter().any(|result| result.task == task)
     }
 }
 
@@ -383,7 +375,12 @@ struct Screen {
 impl Screen {
     fn show(&self, record: &Record) {
         match record {
-            record if self.json => print_json(record),
+            record if self.json => {
+                // A reader that has gone away (`| head`) is no failure of the measurement.
+                let mut out = io::stdout().lock();
+                let line = record.to_line().unwrap_or_default();
+                let _ = out.write_all(&line).and_then(|()| out.flush());
+            }
             Record::Interval(interval) => print_line(&table::interval(interval)),
             Record::Log { node, level: Level::Warning, text } => eprintln!("{node}: {text}"),
             _ => {}
@@ -410,18 +407,9 @@ impl Screen {
             }
         }
     }
-
-    fn verdict(self) -> Result<()> {
-        if self.failures.is_empty() { Ok(()) } else { bail!("{}", self.failures.join("; ")) }
-    }
 }
 
-/// A reader that has gone away (`| head`) is no failure of the measurement.
-fn print_json(record: &Record) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(&record.to_line().unwrap_or_default()).and_then(|()| out.flush());
-}
-
+/// A reader that has gone away is no failure here either.
 fn print_line(line: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -485,18 +473,13 @@ fn done(number: u64, error: Option<String>) -> Record {
 
 const GONE: &str = "the client went away before the end";
 
-/// Lets a client that vanished without a word be noticed, so that the next one can be served.
-fn notice_when_gone(connection: &TcpStream) -> Result<()> {
-    let every = Duration::from_secs(5);
-    let keepalive = socket2::TcpKeepalive::new().with_time(every).with_interval(every);
-    socket2::SockRef::from(connection).set_tcp_keepalive(&keepalive.with_retries(4))?;
-    Ok(())
-}
-
 /// Does what one client asks for. Ends early, and cleanly, when the client goes away.
 fn serve(connection: &TcpStream, client: SocketAddr, stop: &AtomicBool) -> Result<()> {
     connection.set_nonblocking(false)?;
-    notice_when_gone(connection)?;
+    // A client that vanished without a word is noticed, so that the next one can be served.
+    let every = Duration::from_secs(5);
+    let keepalive = socket2::TcpKeepalive::new().with_time(every).with_interval(every);
+    socket2::SockRef::from(connection).set_tcp_keepalive(&keepalive.with_retries(4))?;
     connection.set_nodelay(true)?;
     connection.set_write_timeout(Some(ANSWER_LIMIT))?;
     let mut lines = Conversation::new(connection.try_clone()?)?;

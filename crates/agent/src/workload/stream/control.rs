@@ -1,7 +1,7 @@
-//! What the two ends of a stream say to each other when the agent stands alone, over a TCP
-//! connection of their own: a [`Request`] and then [`Order`]s one way, records the other way, one
-//! JSON object a line. The other end is not trusted: lines are bounded, what they ask for is
-//! checked, and addresses are taken from the connection, never from what it says.
+//! The protocol between the two ends of a stream without a plan, over a TCP connection of their own: a
+//! [`Request`] and then [`Order`]s one way, records the other way, one JSON object a line. The other end is
+//! not trusted: lines are bounded, requests are checked, and addresses are taken from the connection, never
+//! from a request.
 
 use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -22,7 +22,7 @@ pub const VERSION: u32 = 1;
 /// Longest stream that a server agrees to, in seconds.
 const MAX_SECONDS: f64 = 3600.0;
 
-/// First line of the client: what the server is to do. Only the ports of `on` and `to` are used.
+/// The client's first line: the server's tasks. Only the ports of `on` and `to` are used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -41,8 +41,7 @@ pub enum Order {
 }
 
 impl Request {
-    /// The request with the addresses of the connection that it came over; refused when it asks
-    /// for something that cannot be, or too much.
+    /// The request with the addresses of its connection; an impossible or excessive request is refused.
     pub fn between(mut self, here: IpAddr, there: IpAddr) -> Result<Self> {
         if self.hypertare_stream != VERSION {
             bail!(
@@ -88,7 +87,7 @@ impl Conversation {
         Ok(Conversation(Lines::new(connection)))
     }
 
-    /// The next line; none when the other end has closed the connection, or when `going` says no.
+    /// The next line; `None` when the other end has closed the connection, or `going` returns false.
     pub fn next(&mut self, limit: u64, going: impl Fn() -> bool) -> Result<Option<String>> {
         while going() {
             if clock::now_ns() > limit {
@@ -111,7 +110,7 @@ impl Conversation {
         Ok(None)
     }
 
-    /// The next line, as what it says.
+    /// The next line as a message.
     pub fn next_as<T: DeserializeOwned>(
         &mut self,
         limit: u64,

@@ -1,8 +1,8 @@
-//! The first 16 bytes of every datagram, and of every TCP connection: whose it is and which.
+//! The header of 16 bytes of every datagram and of every TCP connection: its flow and its number.
 //!
 //! Two little-endian words. The first is the same for all of one flow, so that a receiver checks it
-//! with one comparison: magic (32 bits), flow (16), stream (16; chosen by the sender, distinguishes a late
-//! datagram of an earlier stream apart). The second: kind (8 bits), sequence number (56).
+//! with one comparison: magic (32 bits), flow (16), stream (16; chosen by the sender, to distinguish late
+//! datagrams of an earlier stream). The second: kind (8 bits), sequence number (56).
 
 /// "hts1", read as a little-endian number.
 const MAGIC: u32 = 0x3173_7468;
@@ -15,7 +15,7 @@ const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Sent while the stream settles: neither end counts it.
+    /// Sent while the stream settles; neither end counts it.
     Settling = 1,
     Counted = 2,
     /// The stream has ended; the sequence number is how many were sent and counted.
@@ -37,7 +37,7 @@ pub fn mark(kind: Kind, sequence: u64) -> u64 {
     (kind as u64) << SEQUENCE_BITS | sequence & SEQUENCE_MASK
 }
 
-/// Kind and sequence number of a second word; none when it is not one.
+/// Kind and sequence number of a second word; `None` when the word has no kind.
 pub fn read_mark(word: u64) -> Option<(Kind, u64)> {
     let kind = match word >> SEQUENCE_BITS {
         1 => Kind::Settling,
@@ -48,7 +48,7 @@ pub fn read_mark(word: u64) -> Option<(Kind, u64)> {
     Some((kind, word & SEQUENCE_MASK))
 }
 
-/// Both words of a header; none when the bytes are too few.
+/// Both words of a header; `None` when there are too few bytes.
 pub fn words(bytes: &[u8]) -> Option<(u64, u64)> {
     let (first, rest) = bytes.split_first_chunk::<8>()?;
     let (second, _) = rest.split_first_chunk::<8>()?;

@@ -1,9 +1,9 @@
-//! How regularly messages come that were sent at regular times: the gaps between them, and RFC 3550's
+//! How regularly messages arrive that were sent at regular times: the gaps between them, and RFC 3550's
 //! interarrival jitter.
 //!
-//! Source: RFC 3550, 6.4.1 and A.8: D is the change of the time on the way from one message to the next, and
-//! J moves to |D| by a sixteenth of their difference. The clocks of both ends cancel out. When a message was
-//! sent follows from its number, for senders keep to their rate.
+//! Source: RFC 3550, 6.4.1 and A.8: D is the change of the transit time from one message to the next, and J
+//! moves to |D| by a sixteenth of their difference. The clocks' offset cancels out. The time of sending
+//! follows from a message's number, because senders keep to their rate.
 
 use anyhow::Result;
 
@@ -27,13 +27,13 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Messages that are sent one each so many ns.
+    /// For messages that are sent one every so many ns.
     pub fn new(every_ns: f64) -> Result<Self> {
         let histogram = Latencies::new(MOST_NS)?;
         Ok(Gaps { every_ns, histogram, last: None, jitter_ns: 0.0, sum_ns: 0.0, count: 0 })
     }
 
-    /// Notes that a message came; one below the number before it is passed over.
+    /// Notes that a message came; one with a lower number than the message before is ignored.
     pub fn note(&mut self, number: u64, now: u64) {
         let Some((before, then)) = self.last else {
             self.last = Some((number, now));

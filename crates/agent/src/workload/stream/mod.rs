@@ -1,13 +1,12 @@
-//! A stream of messages over TCP or UDP: what arrives, what is lost, what it costs.
+//! A stream of messages over TCP or UDP: how much arrives, how much is lost, and the cost.
 //!
-//! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count
-//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean
-//! is said where they are made.
+//! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count and
+//! numbers them; over TCP each end leaves `omit_s` seconds out. The values are defined where they are made.
 //!
 //! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
 //! - `pace`: when messages are due
-//! - `datagram`, `sequence`, `account`: what arrived, and what did not
-//! - `cli`, `control`, `table`: the stream as a tool alone
+//! - `datagram`, `sequence`, `account`: which messages arrived, and which did not
+//! - `cli`, `control`, `table`: the stream as a stand-alone tool
 
 pub(super) mod account;
 pub(super) mod check;
@@ -39,7 +38,21 @@ impl WorkloadKind for StreamSend {
     const VALUES: &'static [Definition] = sender::VALUES;
 
     fn run(&self, context: &Context) -> Result<Outcome> {
-        send(self, context)
+        check::send(self)?;
+        let to = address::of_port(&self.to)?;
+        let report = |buffer| warn_of_shortfall(Buffer::Send, self.socket_buffer, buffer, context);
+        match self.protocol {
+            StreamProtocol::Tcp => {
+                let (flows, buffer) = tcp::connect(self, to)?;
+                report(buffer);
+                sender::run(&self.into(), context, flows, buffer)
+            }
+            StreamProtocol::Udp => {
+                let (flows, buffer) = udp::connect(self, to, context)?;
+                report(buffer);
+                sender::run(&self.into(), context, flows, buffer)
+            }
+        }
     }
 }
 
@@ -48,46 +61,25 @@ impl WorkloadKind for StreamReceive {
     const LISTENS: bool = true;
 
     fn run(&self, context: &Context) -> Result<Outcome> {
-        receive(self, context)
-    }
-}
-
-pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
-    check::send(spec)?;
-    let to = address::of_port(&spec.to)?;
-    let report = |buffer| warn_of_shortfall(Buffer::Send, spec.socket_buffer, buffer, context);
-    match spec.protocol {
-        StreamProtocol::Tcp => {
-            let (flows, buffer) = tcp::connect(spec, to)?;
-            report(buffer);
-            sender::run(&spec.into(), context, flows, buffer)
-        }
-        StreamProtocol::Udp => {
-            let (flows, buffer) = udp::connect(spec, to, context)?;
-            report(buffer);
-            sender::run(&spec.into(), context, flows, buffer)
-        }
-    }
-}
-
-pub fn receive(spec: &StreamReceive, context: &Context) -> Result<Outcome> {
-    check::receive(spec)?;
-    let on = address::of_port(&spec.on)?;
-    let report = |buffer| warn_of_shortfall(Buffer::Receive, spec.socket_buffer, buffer, context);
-    match spec.protocol {
-        StreamProtocol::Tcp => {
-            let (listeners, buffer) = tcp::listen(spec, on)?;
-            report(buffer);
-            receiver::run(spec.into(), context, &listeners, buffer, |listener, flow| {
-                tcp::receive(spec, listener, flow, context)
-            })
-        }
-        StreamProtocol::Udp => {
-            let (sockets, buffer) = udp::bind(spec, on)?;
-            report(buffer);
-            receiver::run(spec.into(), context, &sockets, buffer, |socket, flow| {
-                udp::receive(spec, socket, flow, context)
-            })
+        check::receive(self)?;
+        let on = address::of_port(&self.on)?;
+        let report =
+            |buffer| warn_of_shortfall(Buffer::Receive, self.socket_buffer, buffer, context);
+        match self.protocol {
+            StreamProtocol::Tcp => {
+                let (listeners, buffer) = tcp::listen(self, on)?;
+                report(buffer);
+                receiver::run(self.into(), context, &listeners, buffer, |listener, flow| {
+                    tcp::receive(self, listener, flow, context)
+                })
+            }
+            StreamProtocol::Udp => {
+                let (sockets, buffer) = udp::bind(self, on)?;
+                report(buffer);
+                receiver::run(self.into(), context, &sockets, buffer, |socket, flow| {
+                    udp::receive(self, socket, flow, context)
+                })
+            }
         }
     }
 }

@@ -4,9 +4,9 @@
 //! the clock's, so errors do not add up and the mean rate is exact. Messages go in groups, because
 //! every sleep costs some microseconds of CPU: what is due, then nothing for a [`QUANTUM`].
 //!
-//! A sender that was held up catches up, within bounds: no group holds more than [`GROUP`] worth of
-//! messages, groups follow each other no faster than [`HASTE`] times the rate, and what is more
-//! than [`DEBT`] behind is given up (the schedule moves, and `late` counts it).
+//! A sender that was delayed catches up, within bounds: no group holds more than [`GROUP`] worth of
+//! messages, groups follow each other at no more than [`HASTE`] times the rate, and messages that are late
+//! by more than [`DEBT`] are given up (the schedule moves, and `late` counts it).
 
 use crate::workload::clock::{SECOND, to_seconds};
 
@@ -60,7 +60,8 @@ impl Pacer {
         }
     }
 
-    /// What is due. Messages due at or after `limit` never go, even when the clock is past it.
+    /// How many messages are due. Messages due at or after `limit` never go, even when the clock is past
+    /// it.
     pub fn due(&mut self, now: u64, limit: u64) -> Due {
         let mut due = self.next_due();
         let at = due.max(self.free_at);

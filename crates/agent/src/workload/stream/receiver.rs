@@ -1,6 +1,5 @@
 //! The receiving end: one thread a flow, and the caller's thread, which reports the intervals.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -63,35 +62,21 @@ pub const VALUES: &[Definition] = &[
     ("system_s", "s", "CPU time in the kernel of the receiver"),
 ];
 
-/// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what they mean; a test holds them to what is reported")
-)]
-pub const INTERVAL_VALUES: &[Definition] = &[
-    ("received_bytes", "B", "payload received, duplicates left out"),
-    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
-    ("lost_packets", "messages", "sequence numbers that were skipped, less those that came late"),
-    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
-    ("duplicate_packets", "messages", "further copies of datagrams that had come"),
-    ("socket_drops", "buffers", "dropped for want of room in the socket buffer"),
-];
-
-/// How long what is still under way is waited for after the order to stop, at most.
+/// How long the receiver waits at most for data under way after the order to stop.
 const DRAIN_LIMIT: u64 = SECOND / 4;
-/// The same of datagrams, which nobody takes back: a queue of a thousand full frames needs as long on
-/// a line of 4 Mb/s, and what is left of it would meet the next trial.
+/// The same for datagrams, which stay on their way when the sender ends: a queue of a thousand full frames
+/// needs as long on a line of 4 Mb/s, and its rest would disturb the next trial.
 const DATAGRAM_DRAIN_LIMIT: u64 = 3 * SECOND;
 
 const NEVER: u64 = u64::MAX;
 
-/// How what comes is reported.
+/// How arrivals are reported.
 #[derive(Clone, Copy)]
 pub struct Telling<'a> {
-    /// Where it is to come, in an error.
+    /// The receiver's address, for an error.
     pub on: &'a str,
     pub interval_s: f64,
-    /// Whether messages are numbered, so that it is known which are missing.
+    /// Whether messages are numbered, so that missing ones are known.
     pub is_numbered: bool,
 }
 
@@ -107,17 +92,17 @@ impl<'a> From<&'a StreamReceive> for Telling<'a> {
 
 /// A place where a flow arrives.
 pub trait Inlet: Sync {
-    /// Messages that it dropped for want of room; none where it does not know.
+    /// Messages that it dropped for want of room; `None` where it does not know.
     fn drops(&self) -> Option<u64>;
 }
 
 impl Inlet for Socket {
     fn drops(&self) -> Option<u64> {
-        socket::drops(self.as_fd())
+        socket::drops(self)
     }
 }
 
-/// What one call to the kernel brought.
+/// The yield of one call to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub now: u64,
@@ -125,7 +110,7 @@ pub struct Arrival {
     pub packets: u64,
 }
 
-/// What all flows know of each other.
+/// Times that all flows share.
 pub struct Arrivals {
     /// When the first bytes of any flow came.
     first: AtomicU64,
@@ -139,7 +124,7 @@ impl Arrivals {
     }
 }
 
-/// What a flow shows to the caller's thread while it runs. Only its own thread writes.
+/// A flow's counters for the caller's thread while the flow runs. Only its own thread writes them.
 #[repr(align(128))]
 pub struct Flow<'a> {
     pub index: u16,
@@ -183,7 +168,7 @@ impl<'a> Flow<'a> {
         self.ended.store(true, Relaxed);
     }
 
-    /// Notes how much came that was not this flow's.
+    /// Notes how many messages or connections came that were not this flow's.
     pub fn foreign(&self, count: u64) {
         self.foreign.store(count, Relaxed);
     }
@@ -193,18 +178,18 @@ impl<'a> Flow<'a> {
         self.packets.store(received.packets, Relaxed);
         if let Some(sequence) = sequence {
             self.lost.store(sequence.lost(), Relaxed);
-            self.reordered.store(sequence.reordered(), Relaxed);
-            self.duplicates.store(sequence.duplicates(), Relaxed);
+            self.reordered.store(sequence.reordered, Relaxed);
+            self.duplicates.store(sequence.duplicates, Relaxed);
         }
     }
 }
 
-/// What a flow received and counted.
+/// The totals of a flow.
 #[derive(Default)]
 pub struct Received {
     pub bytes: u64,
     pub packets: u64,
-    /// With those that do not count; none where nobody knows.
+    /// With packets that do not count; `None` where that is unknown.
     pub all: Option<u64>,
     /// The same of bytes, and of the calls that asked for them.
     pub all_bytes: u64,
@@ -242,7 +227,7 @@ impl Received {
     }
 }
 
-/// When a flow that was asked to stop has waited long enough for what is still under way.
+/// Decides when a flow that was asked to stop has waited long enough for data under way.
 pub struct Stop {
     drain: u64,
     limit: Option<u64>,
@@ -311,7 +296,7 @@ where
     Ok(outcome)
 }
 
-/// Every flow's account, or an error that says which are missing and why.
+/// Every flow's totals, or an error that names the missing flows and the reason.
 fn all_came(
     on: &str,
     flows: &[Flow],
@@ -390,7 +375,7 @@ struct Totals {
     drops: Option<u64>,
 }
 
-/// Reports what happened from one look at the flows to the next.
+/// Reports the changes from one look at the flows to the next.
 struct Intervals<'a, I> {
     reporting: Telling<'a>,
     context: &'a Context,
@@ -427,8 +412,9 @@ impl<'a, I: Inlet> Intervals<'a, I> {
     fn watch(&mut self, first: u64) {
         let now = clock::now_ns();
         self.begin(first);
+        let flowing = self.flows.iter().any(|flow| !flow.ended.load(Relaxed));
         let next = match self.times {
-            Some((_, _, due)) if self.flowing() => due,
+            Some((_, _, due)) if flowing => due,
             _ => NEVER,
         };
         if now >= next {
@@ -455,16 +441,13 @@ impl<'a, I: Inlet> Intervals<'a, I> {
         }
     }
 
-    fn flowing(&self) -> bool {
-        self.flows.iter().any(|flow| !flow.ended.load(Relaxed))
-    }
-
     fn report(&mut self, now: u64) {
         let Some((zero, before, due)) = self.times else { return };
         if now <= before {
             return;
         }
         let total = self.totals();
+        // Differences: a late datagram takes back a loss, so that one can be negative.
         let mut values = Values::from([
             ("received_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("received_packets".to_owned(), (total.packets - self.last.packets) as f64),

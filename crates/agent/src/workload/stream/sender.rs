@@ -1,7 +1,7 @@
 //! The sending end: one thread a flow, and the caller's thread, which keeps the time.
 //!
-//! Flows that send as fast as they can never look at a clock: they look at the [`Stage`], a word
-//! that the caller's thread changes on time. Paced flows look at the clock, as they must.
+//! Flows that send as fast as they can never read the clock: they read the [`Stage`], a word that the
+//! caller's thread changes on time. Paced flows have to read the clock.
 
 use std::io;
 use std::sync::Arc;
@@ -43,24 +43,10 @@ pub const VALUES: &[Definition] = &[
     ("system_s", "s", "CPU time in the kernel of the sender"),
 ];
 
-/// Of one interval: differences, but for the state of TCP at its end.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what they mean; a test holds them to what is reported")
-)]
-pub const INTERVAL_VALUES: &[Definition] = &[
-    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
-    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
-    ("send_errors", "messages", "messages that the kernel refused"),
-    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
-    ("rtt_s", "s", "smoothed round-trip time, mean over flows, from TCP_INFO"),
-    ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
-];
-
 /// When to send, and how fast.
 #[derive(Clone, Copy)]
 pub struct Timetable<'a> {
-    /// To whom, in an error.
+    /// The receiver's address, for an error.
     pub to: &'a str,
     pub flows: u32,
     pub rate_bps: Option<f64>,
@@ -82,7 +68,7 @@ impl<'a> From<&'a StreamSend> for Timetable<'a> {
     }
 }
 
-/// What one call to the kernel brought.
+/// The yield of one call to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
     pub bytes: u64,
@@ -96,24 +82,30 @@ pub trait SendFlow: Send {
     fn send(&mut self, due: u64, kind: Kind) -> io::Result<Sent>;
 
     /// Announces to the receiver that the stream is over, after `counted` messages that count, and waits
-    /// until it has what was sent, but not for ever. Returns a warning.
+    /// for a limited time until the receiver has all of it. Returns a warning.
     fn finish(&mut self, counted: u64, context: &Context) -> Option<String>;
 
     /// The socket, where TCP_INFO reports about it.
-    fn connection(&self) -> Option<Arc<Socket>>;
+    fn connection(&self) -> Option<Arc<Socket>> {
+        None
+    }
 
     /// Bytes of one message as it is sent.
     fn message(&self) -> u32;
 
-    /// Everything that was sent: what counts, what does not, what marks the end. None where that is
-    /// not the flow's to know.
-    fn all(&self) -> Option<u64>;
+    /// All messages that were sent: those that count, those that do not, and marks of the end. `None` where
+    /// the flow cannot know.
+    fn all(&self) -> Option<u64> {
+        None
+    }
 
-    /// Whether the kernel cuts the messages out of larger pieces; none where there is no choice.
-    fn segments(&self) -> Option<bool>;
+    /// Whether the kernel cuts the messages out of larger pieces; `None` where there is no choice.
+    fn segments(&self) -> Option<bool> {
+        None
+    }
 }
 
-/// Where the stream stands.
+/// The stage of the stream.
 struct Stage(AtomicU8);
 
 const SETTLING: u8 = 0;
@@ -146,8 +138,8 @@ impl Schedule {
     }
 }
 
-/// What a flow has sent and counted so far. Only its own thread writes; the rest of the cache line
-/// stays empty so that flows do not slow each other down.
+/// A flow's counted messages so far. Only its own thread writes; the rest of the cache line stays empty, so
+/// that flows do not slow each other down.
 #[derive(Default)]
 #[repr(align(128))]
 struct Tally {
@@ -156,9 +148,9 @@ struct Tally {
     refused: AtomicU64,
 }
 
-/// What a flow measured while it counted.
+/// The measurements of a flow while it counted.
 struct Counted {
-    /// With what does not count.
+    /// With bytes that do not count.
     all_bytes: u64,
     all_calls: u64,
     begin: u64,
@@ -205,6 +197,7 @@ pub fn run<F: SendFlow>(
             })
             .collect();
         keep_time(spec, context, schedule, &stage, &mut intervals);
+        let panicked = |_| Err(anyhow!("a flow's thread panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });
 
@@ -231,11 +224,7 @@ pub fn run<F: SendFlow>(
     Ok(outcome)
 }
 
-fn panicked<T>(_: Box<dyn std::any::Any + Send>) -> Result<T> {
-    Err(anyhow!("a flow's thread panicked"))
-}
-
-/// The flow's share of the offered rate; flows take turns.
+/// The pacer of a flow's share of the offered rate; flows take turns.
 fn pacer(spec: &Timetable, start: u64, index: u32, message: u32) -> Option<Pacer> {
     let apart_s = f64::from(message) * 8.0 / spec.rate_bps?;
     let origin = start + clock::from_seconds(apart_s * f64::from(index));
@@ -292,7 +281,7 @@ fn drive<F: SendFlow>(
         clock::sleep_exactly();
     }
     let connection = flow.connection();
-    let info = || connection.as_ref().and_then(|socket| tcp_info::read(socket_fd(socket)).ok());
+    let info = || connection.as_ref().and_then(|socket| tcp_info::read(socket).ok());
     let mut begun = None;
     let (mut bytes, mut messages, mut refused) = (0, 0, 0);
     let (mut all_bytes, mut all_calls) = (0, 0);
@@ -309,7 +298,7 @@ fn drive<F: SendFlow>(
             },
         };
         if kind == Kind::Counted && begun.is_none() {
-            // A paced flow's time is its schedule's: a late start is caught up, and so belongs to it.
+            // A paced flow's time begins by its schedule: a late start is caught up, and so belongs to it.
             let now = clock::now_ns();
             let begin = pacer.as_ref().map_or(now, |pacer| pacer.next_due().min(now));
             begun = Some((begin, Usage::of_thread(), info()));
@@ -339,13 +328,13 @@ fn drive<F: SendFlow>(
     Ok(Counted { all_bytes, all_calls, begin, end, usage, before, after: info(), late_s })
 }
 
-/// How many messages are due, and of which kind; none after having waited for the next.
+/// How many messages are due, and of which kind; `None` after a wait for the next one.
 fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
     let now = clock::now_ns();
     if now >= schedule.count_from && pacer.next_due() < schedule.count_from {
-        // What does not count must not be caught up at the cost of what does: a sender that cannot
-        // keep the rate would send it in time that is counted. Nor is the time that its last call
-        // took beyond the boundary caught up: the stream counts from now on.
+        // Messages that do not count must not be caught up: a sender that cannot keep the rate would
+        // send them in time that is counted. Nor is the time caught up that its last call took beyond
+        // the boundary: the stream counts from now on.
         pacer.skip_to(now);
     }
     let (limit, kind) = if pacer.next_due() < schedule.count_from {
@@ -363,10 +352,6 @@ fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
             None
         }
     }
-}
-
-fn socket_fd(socket: &Socket) -> std::os::fd::BorrowedFd<'_> {
-    std::os::fd::AsFd::as_fd(socket)
 }
 
 fn outcome(
@@ -438,7 +423,7 @@ impl Totals {
     }
 }
 
-/// Reports what happened from one look at the tallies to the next.
+/// Reports the changes from one look at the tallies to the next.
 struct Intervals<'a> {
     context: &'a Context,
     tallies: &'a [Tally],
@@ -465,6 +450,7 @@ impl<'a> Intervals<'a> {
         }
         let infos = self.infos();
         let total = Totals { retransmits: retransmits(&infos), ..Totals::of(self.tallies) };
+        // Differences, but for the state of TCP at the end.
         let mut values = Values::from([
             ("sent_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("sent_packets".to_owned(), (total.messages - self.last.messages) as f64),
@@ -483,9 +469,7 @@ impl<'a> Intervals<'a> {
     }
 
     fn infos(&self) -> Vec<TcpInfo> {
-        let infos =
-            self.connections.iter().filter_map(|socket| tcp_info::read(socket_fd(socket)).ok());
-        infos.collect()
+        self.connections.iter().filter_map(|socket| tcp_info::read(socket).ok()).collect()
     }
 }
 

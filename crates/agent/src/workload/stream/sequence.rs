@@ -1,8 +1,8 @@
 //! Which sequence numbers came: lost, reordered and duplicate ones.
 //!
-//! Reordered as in RFC 4737 (a number below one that came before); duplicate as in RFC 5560; lost
-//! is what is missing below the highest number known. A bitmap of the last [`WINDOW`] numbers shows
-//! a late datagram from a second copy. One that is later than that counts as reordered.
+//! Reordered as in RFC 4737 (a number below one that came before); duplicate as in RFC 5560; lost numbers
+//! are those that are missing below the highest number known. A bitmap of the last [`WINDOW`] numbers
+//! distinguishes a late datagram from a second copy. One that is even later counts as reordered.
 
 /// Numbers remembered: at 2 million a second, half a second; 128 KiB a flow.
 const WINDOW: u64 = 1 << 20;
@@ -15,8 +15,8 @@ pub struct Sequence {
     /// One above the highest number known.
     next: u64,
     distinct: u64,
-    reordered: u64,
-    duplicates: u64,
+    pub reordered: u64,
+    pub duplicates: u64,
 }
 
 impl Sequence {
@@ -37,7 +37,7 @@ impl Sequence {
         true
     }
 
-    /// Notes that the sender's count is known: what is missing below it is lost.
+    /// Notes the sender's count: numbers that are missing below it are lost.
     pub fn ended(&mut self, count: u64) {
         if count > self.next {
             self.forget(self.next, count);
@@ -50,14 +50,6 @@ impl Sequence {
         self.next.saturating_sub(self.distinct)
     }
 
-    pub fn reordered(&self) -> u64 {
-        self.reordered
-    }
-
-    pub fn duplicates(&self) -> u64 {
-        self.duplicates
-    }
-
     #[cold]
     fn note_out_of_order(&mut self, number: u64) -> bool {
         if number > self.next {
@@ -67,7 +59,7 @@ impl Sequence {
             self.reordered += 1;
             self.distinct += 1;
             return true;
-        } else if self.is_set(number) {
+        } else if self.seen[(number % WINDOW / 64) as usize] & (1 << (number % 64)) != 0 {
             self.duplicates += 1;
             return false;
         } else {
@@ -81,10 +73,6 @@ impl Sequence {
     #[inline]
     fn set(&mut self, number: u64) {
         self.seen[(number % WINDOW / 64) as usize] |= 1 << (number % 64);
-    }
-
-    fn is_set(&self, number: u64) -> bool {
-        self.seen[(number % WINDOW / 64) as usize] & (1 << (number % 64)) != 0
     }
 
     /// Clears the bits of numbers that were skipped.
@@ -145,7 +133,7 @@ mod tests {
             sequence.note(number);
         }
         sequence.ended(count);
-        (sequence.lost(), sequence.reordered(), sequence.duplicates())
+        (sequence.lost(), sequence.reordered, sequence.duplicates)
     }
 
     #[test]
@@ -189,7 +177,7 @@ mod tests {
         sequence.note(0);
         sequence.note(2 * WINDOW);
         sequence.note(5);
-        assert_eq!((sequence.reordered(), sequence.duplicates()), (1, 0));
+        assert_eq!((sequence.reordered, sequence.duplicates), (1, 0));
         assert_eq!(sequence.lost(), 2 * WINDOW - 2);
     }
 
@@ -200,7 +188,7 @@ mod tests {
             sequence.note(number);
         }
         sequence.ended(1 << 56);
-        assert_eq!(sequence.duplicates(), 1);
+        assert_eq!(sequence.duplicates, 1);
         assert_eq!(sequence.lost(), (1 << 56) - 4);
     }
 }

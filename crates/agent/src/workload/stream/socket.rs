@@ -1,17 +1,17 @@
-//! Sockets as the streams need them: buffers as asked for, calls that return in time to look
+//! Sockets of streams: their buffers have the requested size, and their calls return in time to look
 //! whether the stream is over.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-pub use crate::net::socket::{Buffer, mark, set_option, size_buffer};
+pub use crate::net::socket::{Buffer, in_vain, mark, size_buffer};
+use crate::net::socket::{option, word};
 
-/// Longest that a blocking call may keep a flow from looking whether it must stop.
+/// The longest time that a blocking call may keep a flow from looking whether it must stop.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
 pub fn new(kind: Type, address: SocketAddr) -> Result<Socket> {
@@ -57,29 +57,10 @@ pub fn shortfall(buffer: Buffer, asked: Option<u32>, got: usize) -> Option<Strin
 
 /// Packets dropped at this socket since it was made, mostly for want of room: the counter that
 /// SO_RXQ_OVFL attaches to datagrams, read without a cost per datagram.
-pub fn drops(socket: BorrowedFd) -> Option<u64> {
+pub fn drops(socket: &Socket) -> Option<u64> {
     const MEMINFO_DROPS: usize = 8;
-    let mut values = [0u32; 16];
-    let mut length = size_of_val(&values) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes.
-    let status = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            values.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    (status == 0 && length as usize > MEMINFO_DROPS * 4).then(|| u64::from(values[MEMINFO_DROPS]))
-}
-
-/// Whether a call only ran into [`PATIENCE`] or a signal.
-pub fn in_vain(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
+    let values = option(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, 64).ok()?;
+    word(&values, 4 * MEMINFO_DROPS).map(u64::from)
 }
 
 #[cfg(test)]

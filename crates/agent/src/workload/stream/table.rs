@@ -4,7 +4,7 @@ use hypertare_plan::{Interval, TaskResult, Values};
 
 use crate::units;
 
-/// What a value is called here, and how it is written; in the order in which they are shown.
+/// A value's name, its label here, and its format; in the order in which values are shown.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
 const COLUMNS: &[Column] = &[

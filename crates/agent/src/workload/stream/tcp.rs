@@ -1,5 +1,5 @@
-//! Streams over TCP: a connection a flow, that begins with a header (see `datagram.rs`), not
-//! counted, by which the receiver knows it from others.
+//! Streams over TCP: one connection for each flow. It begins with a header (see `datagram.rs`) that is not
+//! counted, by which the receiver distinguishes it from others.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
@@ -20,13 +20,13 @@ use crate::workload::clock::{self, SECOND};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the receiver may take for what is still in the buffers when the stream ends.
+/// How long the receiver may take to read the buffers when the stream ends.
 const DRAIN_LIMIT: u64 = 10 * SECOND;
 
 /// The same for a sender that was asked to stop.
 const STOPPED_DRAIN_LIMIT: u64 = SECOND / 4;
 
-/// How long a new connection may take to say whose it is.
+/// How long the header of a new connection may take.
 const HELLO_LIMIT: u64 = 2 * SECOND;
 
 /// A paced stream writes what is due about every millisecond, or a full segment if that is more:
@@ -46,7 +46,9 @@ pub struct TcpSender {
 
 /// Connects every flow. Returns them with the size of their socket buffers.
 pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usize)> {
-    let message: Arc<[u8]> = vec![0x5a; write_size(spec) as usize].into();
+    let due = spec.rate_bps.map(|rate| rate / 8.0 / f64::from(spec.flows) * PACED_WRITE_S);
+    let size = due.map_or(spec.message, |due| spec.message.min(due.max(FULL_SEGMENT) as u32));
+    let message: Arc<[u8]> = vec![0x5a; size as usize].into();
     let stream = clock::now_ns() as u16;
     let (mut flows, mut buffer) = (Vec::new(), 0);
     for flow in 0..spec.flows {
@@ -63,17 +65,11 @@ pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usi
         if socket.send(&hello)? != HEADER {
             bail!("{to}: the connection took no data");
         }
-        // Only now: what says whose the connection is never waits.
+        // Only now, so that the header never waits.
         socket.set_tcp_nodelay(spec.nodelay)?;
         flows.push(TcpSender { socket: Arc::new(socket), message: message.clone(), taken: 0 });
     }
     Ok((flows, buffer))
-}
-
-fn write_size(spec: &StreamSend) -> u32 {
-    let Some(rate) = spec.rate_bps else { return spec.message };
-    let due = rate / 8.0 / f64::from(spec.flows) * PACED_WRITE_S;
-    spec.message.min(due.max(FULL_SEGMENT) as u32)
 }
 
 fn unreachable(to: SocketAddr, error: &io::Error) -> anyhow::Error {
@@ -132,14 +128,6 @@ impl SendFlow for TcpSender {
     fn message(&self) -> u32 {
         self.message.len() as u32
     }
-
-    fn all(&self) -> Option<u64> {
-        None
-    }
-
-    fn segments(&self) -> Option<bool> {
-        None
-    }
 }
 
 fn gone(error: io::Error) -> io::Error {
@@ -176,7 +164,7 @@ pub fn listen(spec: &StreamReceive, on: SocketAddr) -> Result<(Vec<Socket>, usiz
     Ok((listeners, buffer))
 }
 
-/// Takes a flow's connection and counts what comes. None when it never came.
+/// Accepts a flow's connection and counts its data. `None` when it never came.
 pub fn receive(
     spec: &StreamReceive,
     listener: &Socket,
@@ -223,7 +211,7 @@ pub fn receive(
     Ok(Some(received))
 }
 
-/// Waits for the connection whose first bytes say that it is this flow's.
+/// Waits for the connection whose header is this flow's.
 fn accept(listener: &Socket, flow: &Flow, context: &Context) -> Result<Option<Socket>> {
     let mut strangers = 0;
     while !context.stopped() {

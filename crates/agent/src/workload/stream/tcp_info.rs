@@ -1,8 +1,11 @@
-//! What the kernel reports of a TCP connection (TCP_INFO), by the offsets of `struct tcp_info` in
-//! linux/tcp.h, which only ever grows at its end.
+//! The kernel's report of a TCP connection (TCP_INFO), by the offsets of `struct tcp_info` in linux/tcp.h,
+//! which only ever grows at its end.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+
+use socket2::Socket;
+
+use crate::net::socket::{option, word};
 
 const SND_MSS: usize = 16;
 const RTT: usize = 68;
@@ -21,40 +24,20 @@ pub struct TcpInfo {
     pub retransmits: u32,
 }
 
-pub fn read(socket: BorrowedFd) -> io::Result<TcpInfo> {
-    let mut bytes = [0u8; 256];
-    let mut length = bytes.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes.
-    let status = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            bytes.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if status != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(parse(&bytes[..(length as usize).min(bytes.len())]))
+pub fn read(socket: &Socket) -> io::Result<TcpInfo> {
+    Ok(parse(&option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, 256)?))
 }
 
 fn parse(bytes: &[u8]) -> TcpInfo {
-    let mss_bytes = number(bytes, SND_MSS).unwrap_or(0);
-    let micro = |offset| number(bytes, offset).map(|value| f64::from(value) / 1e6);
+    let mss_bytes = word(bytes, SND_MSS).unwrap_or(0);
+    let micro = |offset| word(bytes, offset).map(|value| f64::from(value) / 1e6);
     TcpInfo {
         mss_bytes,
         rtt_s: micro(RTT).unwrap_or(0.0),
         rtt_min_s: micro(MIN_RTT).filter(|&rtt| rtt < f64::from(u32::MAX) / 1e6),
-        cwnd_bytes: u64::from(number(bytes, SND_CWND).unwrap_or(0)) * u64::from(mss_bytes),
-        retransmits: number(bytes, TOTAL_RETRANS).unwrap_or(0),
+        cwnd_bytes: u64::from(word(bytes, SND_CWND).unwrap_or(0)) * u64::from(mss_bytes),
+        retransmits: word(bytes, TOTAL_RETRANS).unwrap_or(0),
     }
-}
-
-fn number(bytes: &[u8], offset: usize) -> Option<u32> {
-    let four = bytes.get(offset..offset + 4)?;
-    Some(u32::from_ne_bytes(four.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use hypertare_plan::{StreamReceive, StreamSend};
@@ -20,6 +19,7 @@ use super::gaps::Gaps;
 use super::receiver::{Arrival, Flow, Received, Stop};
 use super::sender::{SendFlow, Sent};
 use super::socket::{self, Buffer, in_vain};
+use crate::net::socket::{header_of, set_option};
 use crate::workload::clock;
 
 /// Datagrams a call when nothing else is asked for: more gains nothing measurable.
@@ -31,20 +31,20 @@ const TRAIN: u32 = 64;
 /// Largest send buffer of one flow.
 const MAX_BYTES: u32 = 1 << 20;
 
-/// sendmmsg keeps an error to itself when something went before it: it takes fewer entries than it
-/// was given. Then two calls of one entry follow: what the first provokes (the answer of a host
-/// where nobody receives), the second is reported.
+/// sendmmsg does not report an error after it has sent some entries: it takes fewer entries than it was
+/// given. Then two calls of one entry follow: the first provokes the error (for example the answer of a
+/// host where nobody receives), and the second reports it.
 const CAREFUL_CALLS: u32 = 2;
 
-/// How long to leave the kernel alone after it refused for want of room (ENOBUFS).
+/// The pause after the kernel refused a message for want of room (ENOBUFS).
 const AFTER_REFUSAL: u64 = 50_000;
 
 pub struct UdpSender {
-    socket: Arc<Socket>,
+    socket: Socket,
     calls: Vec<libc::mmsghdr>,
-    /// What `calls` point to, one for each.
+    /// The vectors to which `calls` point, one for each.
     vectors: Vec<libc::iovec>,
-    /// What `vectors` point to: `batch` messages, one after the other, headers written once.
+    /// The bytes to which `vectors` point: `batch` messages, one after the other, headers written once.
     bytes: Vec<u8>,
     message: usize,
     batch: u64,
@@ -85,9 +85,9 @@ pub fn connect(
     Ok((flows, buffer))
 }
 
-/// Asks the kernel to cut what it is given into messages.
+/// Asks the kernel to cut its input into messages.
 fn segments(socket: &Socket, message: u32, context: &Context, report: bool) -> bool {
-    match socket::set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, message as i32) {
+    match set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &(message as i32)) {
         Ok(()) => true,
         Err(error) => {
             if report {
@@ -108,7 +108,7 @@ impl UdpSender {
             datagram::write(header, owner, 0);
         }
         let mut sender = UdpSender {
-            socket: Arc::new(socket),
+            socket,
             calls: Vec::new(),
             vectors: Vec::new(),
             bytes,
@@ -167,15 +167,6 @@ impl UdpSender {
     }
 }
 
-/// A header that leads to one vector; whoever uses it keeps the vector alive.
-fn header_of(vector: &mut libc::iovec) -> libc::mmsghdr {
-    // SAFETY: all zeroes is a valid header, of nothing.
-    let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-    header.msg_hdr.msg_iov = ptr::from_mut(vector);
-    header.msg_hdr.msg_iovlen = 1;
-    header
-}
-
 impl SendFlow for UdpSender {
     fn send(&mut self, due: u64, kind: Kind) -> io::Result<Sent> {
         let most = if self.careful > 0 { self.train as u64 } else { self.batch };
@@ -197,7 +188,7 @@ impl SendFlow for UdpSender {
             }
             Err(error) if self.train > 1 && !is_refusal(&error) => {
                 // The device's checksums or MTU do not allow trains: go on without.
-                socket::set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0)?;
+                set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, &0i32)?;
                 self.form(1);
                 0
             }
@@ -218,10 +209,6 @@ impl SendFlow for UdpSender {
             self.end_marks += u64::from(self.socket.send(&end).is_ok());
             clock::sleep_once(clock::now_ns() + BETWEEN_END_MARKS.as_nanos() as u64);
         }
-        None
-    }
-
-    fn connection(&self) -> Option<Arc<Socket>> {
         None
     }
 
@@ -264,7 +251,7 @@ pub fn bind(spec: &StreamReceive, on: SocketAddr) -> Result<(Vec<Socket>, usize)
     Ok((sockets, buffer))
 }
 
-/// Counts what comes to a flow's socket. None when nothing came.
+/// Counts the datagrams that come to a flow's socket. `None` when none came.
 pub fn receive(
     spec: &StreamReceive,
     socket: &Socket,
@@ -304,7 +291,12 @@ pub fn receive(
         let quiet = account.end_marks == END_MARKS || filled == 0;
         if stop.is_due(context, quiet, now) {
             if !quiet {
-                context.warn(still_came(flow.index));
+                context.warn(format!(
+                    "flow {}: datagrams still came seconds after the sender was to have ended; what a \
+                     queue on the way still holds slows the next trial: give the stream a rate that \
+                     the way carries",
+                    flow.index
+                ));
             }
             break;
         }
@@ -319,17 +311,10 @@ pub fn receive(
     Ok(account.came().then_some(received))
 }
 
-fn still_came(flow: u16) -> String {
-    format!(
-        "flow {flow}: datagrams still came seconds after the sender was to have ended; what a queue \
-         on the way still holds slows the next trial: give the stream a rate that the way carries"
-    )
-}
-
-/// Room for what one call may bring.
+/// Room for the datagrams of one call.
 struct Intake {
     calls: Vec<libc::mmsghdr>,
-    /// What `calls` point to, one of each for each.
+    /// The vectors to which `calls` point, one for each.
     _vectors: Vec<libc::iovec>,
     controls: Vec<Control>,
     bytes: Vec<u8>,
@@ -339,7 +324,7 @@ struct Intake {
 /// Room for one control message with a number in it, aligned as the kernel wants it.
 type Control = [u64; 4];
 
-/// Slots do not start at the same place of a page, lest they compete for the same cache lines.
+/// Slots begin at different places of a page, so that they do not compete for the same cache lines.
 const STAGGER: usize = 192;
 
 const COALESCED_SLOT: usize = 64 << 10;
@@ -347,7 +332,7 @@ const COALESCED_BATCH: u32 = 32;
 
 impl Intake {
     fn new(socket: &Socket, spec: &StreamReceive) -> Self {
-        let coalesces = socket::set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let coalesces = set_option(socket, libc::SOL_UDP, libc::UDP_GRO, &1i32).is_ok();
         let (slot, batch) = match coalesces {
             true => (COALESCED_SLOT, COALESCED_BATCH),
             false => ((spec.message as usize).max(HEADER).next_multiple_of(64), BATCH),
@@ -438,7 +423,7 @@ mod tests {
             ],
         );
         assert_eq!(counted, (128, 2));
-        assert_eq!((account.sequence.lost(), account.sequence.duplicates()), (2, 1));
+        assert_eq!((account.sequence.lost(), account.sequence.duplicates), (2, 1));
         assert_eq!((account.foreign, account.settled, account.ended), (2, true, true));
         assert_eq!((account.all, account.end_marks), (5, 1));
     }

@@ -1,10 +1,10 @@
 //! A random order of lines as one cycle through all of them, computed and not stored.
 //!
-//! A scrambling of numbers below a power of two that can be undone, made of steps that each can be
-//! (xor with the number's own upper half, multiplication by an odd number; the finaliser of
-//! MurmurHash3 on fewer bits). Line `s(k)` is the `k`-th of the walk, so after a line `x` comes
-//! `s(1 + s⁻¹(x))`. Lines beyond the last one are passed over (cycle walking: Black & Rogaway,
-//! "Ciphers with arbitrary finite domains", CT-RSA 2002).
+//! It is an invertible scrambling `s` of the numbers below a power of two, made of invertible steps (xor
+//! with the number's own upper half, multiplication by an odd number: the finaliser of MurmurHash3 on fewer
+//! bits). Line `s(k)` is the `k`-th of the walk, so after a line `x` comes `s(1 + s⁻¹(x))`. Lines beyond
+//! the last one are skipped (cycle walking: Black & Rogaway, "Ciphers with arbitrary finite domains",
+//! CT-RSA 2002).
 
 const ROUNDS: u64 = 4;
 /// Odd, from the golden ratio; its inverse modulo 2^64.
@@ -47,7 +47,7 @@ impl Cycle {
         (0..ROUNDS).fold(self.fold(line), unmixed)
     }
 
-    /// At least half of the bits are shifted out, so that doing it twice undoes it.
+    /// At least half of the bits are shifted out, so that it is its own inverse.
     fn fold(&self, x: u64) -> u64 {
         x ^ x >> self.half
     }

@@ -15,8 +15,8 @@ const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 
 /// Anonymous memory of this process; given back when dropped.
 pub struct Mapping {
-    /// What was mapped: more than is used, with memory that may not be touched on both sides, so that
-    /// it begins at a bound of 2 MB and the kernel keeps no account of it together with other memory.
+    /// The whole mapping: more than is used, with inaccessible memory on both sides, so that the used part
+    /// begins at a multiple of 2 MB and the kernel does not merge its account with other memory's.
     mapped: (*mut libc::c_void, usize),
     begin: *mut CacheLine,
     bytes: u64,
@@ -24,7 +24,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// # Errors
-    /// A size that is no multiple of the pages', or pages that there are not.
+    /// The size is no multiple of the pages' size, or there are no such pages.
     pub fn new(bytes: u64, pages: Option<Pages>) -> Result<Self> {
         let page = if pages == Some(Pages::Huge) { HUGE_PAGE } else { SMALL };
         ensure!((1..=MOST).contains(&bytes), "memory is {bytes} bytes, but must be 1 to {MOST}");
@@ -92,7 +92,7 @@ impl Mapping {
         self.begin
     }
 
-    /// How much of it is in pages of 2 MB, by /proc/self/smaps.
+    /// Its bytes in pages of 2 MB, by /proc/self/smaps.
     pub fn huge_bytes(&self) -> Result<u64> {
         let smaps = fs::read_to_string("/proc/self/smaps").context("reading /proc/self/smaps")?;
         let begin = self.begin as u64;
@@ -131,7 +131,7 @@ fn none_free(bytes: u64, error: &io::Error) -> anyhow::Error {
     )
 }
 
-/// Sums what lies in a range of addresses. Its parts may be mapped apart by what was advised.
+/// The sum over a range of addresses, which the kernel may list in parts after advice on it.
 fn huge_within(smaps: &str, begin: u64, end: u64) -> u64 {
     let mut inside = false;
     let mut kilobytes = 0u64;

@@ -1,14 +1,11 @@
 //! `hypertare-agent touch`.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use hypertare_plan::{Pages, Touch};
-use walk::Mark;
 
 use crate::units;
 use crate::workload::standalone;
-use crate::workload::{Alone, mark, touch};
+use crate::workload::{Alone, WorkloadKind, mark, touch};
 
 /// Read memory in random order, each read after the one before
 #[derive(clap::Args)]
@@ -45,34 +42,21 @@ enum Size {
 impl Alone for Arguments {
     fn run(self) -> Result<()> {
         if self.quiet {
-            return marked(&spec(&self));
+            return mark::around("touch", |context| touch::work(&spec(&self), context));
         }
         let context = standalone::context("touch", standalone::stop_by_signal()?, || ());
-        let outcome = touch::run(&spec(&self), &context)?;
-        if self.json {
-            return standalone::print_record(&context, outcome);
-        }
-        let values = &outcome.values;
-        let (accesses, elapsed_s) = (values["accesses"], values["elapsed_s"]);
-        writeln!(
-            io::stdout(),
-            "{accesses} reads in {elapsed_s:.3} s: {:.2} million a second, each {}; {:.0} % of the \
-             memory is in pages of 2 MB",
-            accesses / elapsed_s / 1e6,
-            units::three_digits(elapsed_s / accesses * 1e9),
-            100.0 * values["huge_bytes"] / values["memory_bytes"],
-        )?;
-        Ok(())
+        let outcome = spec(&self).run(&context)?;
+        standalone::print(&context, outcome, self.json, |outcome| {
+            let (accesses, elapsed_s) = (outcome.value("accesses"), outcome.value("elapsed_s"));
+            format!(
+                "{accesses} reads in {elapsed_s:.3} s: {:.2} million a second, each {}; {:.0} % of the \
+                 memory is in pages of 2 MB\n",
+                accesses / elapsed_s / 1e6,
+                units::three_digits(elapsed_s / accesses * 1e9),
+                100.0 * outcome.value("huge_bytes") / outcome.value("memory_bytes"),
+            )
+        })
     }
-}
-
-/// The work alone, with marks where `elapsed_s` begins and ends.
-fn marked(spec: &Touch) -> Result<()> {
-    let begin = || mark::report(Mark::Begin);
-    let context = standalone::context("touch", standalone::stop_by_signal()?, begin);
-    let _worked = touch::work(spec, &context)?;
-    mark::report(Mark::End);
-    Ok(())
 }
 
 fn spec(arguments: &Arguments) -> Touch {
