@@ -12,6 +12,7 @@ import typer
 
 from hypertare.base import interrupt
 from hypertare.base.errors import HypertareError, InputError, MachineError, short_of_memory
+from hypertare.base.words import is_text
 
 # Objects made before Python looks for circles among them. Classes and modules, which a start makes by the
 # ten thousand, all stay.
@@ -116,8 +117,6 @@ def main() -> None:
 
 def _refuse_bytes(words: list[str]) -> None:
     """Raises InputError for an argument that is not UTF-8: runs, plans and records hold UTF-8 text."""
-    from hypertare.base.words import is_text
-
     strange = next((word for word in words if not is_text(word)), None)
     if strange is not None:
         raise InputError(
@@ -144,6 +143,7 @@ def _refuse_little_room(words: list[str]) -> None:
 
 
 def _unforeseen(error: Exception) -> NoReturn:
+    """Reports an unexpected error and ends the process. Of a defect it names a file with the traceback."""
     if short_of_memory(error):
         _fail(
             MachineError(
@@ -156,7 +156,10 @@ def _unforeseen(error: Exception) -> NoReturn:
         where = f" ({error.filename})" if error.filename else ""
         print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
         sys.exit(1)
-    _defect(error)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    _say(f"hypertare: a defect of hypertare itself: {what}")
+    _say(f"  What was measured before is kept. Please report it with {_trace(error)}.")
+    sys.exit(HypertareError.status)
 
 
 def _by_interrupt(end: BaseException) -> bool:
@@ -205,14 +208,6 @@ def _say(text: str) -> None:
         )
         text = "\n".join(wrapper.fill(line) for line in text.splitlines())
     print(text, file=sys.stderr)
-
-
-def _defect(error: Exception) -> NoReturn:
-    """Reports an unexpected error, names a file with its traceback, and ends the process."""
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
-    _say(f"hypertare: a defect of hypertare itself: {what}")
-    _say(f"  What was measured before is kept. Please report it with {_trace(error)}.")
-    sys.exit(HypertareError.status)
 
 
 def _trace(error: Exception) -> str:

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError, UndecidedError, WorseError
+from hypertare.base.units import parse_share
+from hypertare.base.words import did_you_mean
 from hypertare.stats.practical import THRESHOLD
 
 
@@ -55,7 +58,6 @@ def compare(
     Every platform decides by itself, as far as two runs of one machine may differ, and by its cost against
     native, which sees smaller changes: a busier machine makes both slower.
     """
-    from hypertare.base.errors import UndecidedError, WorseError
     from hypertare.findings import workload_mismatch
     from hypertare.findings.compare import Gate
     from hypertare.findings.compare import compare as compare_runs
@@ -97,9 +99,6 @@ def refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> N
     Raises:
         InputError: the run lacks one of them.
     """
-    from hypertare.base.errors import InputError
-    from hypertare.base.words import did_you_mean
-
     for name in asked:
         if name not in known:
             raise InputError(
@@ -109,9 +108,6 @@ def refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> N
 
 
 def _share(text: str) -> float:
-    from hypertare.base.errors import InputError
-    from hypertare.base.units import parse_share
-
     try:
         share = parse_share(text)
     except ValueError as error:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hypertare.base.errors import HypertareError
+
 if TYPE_CHECKING:
     from hypertare.findings.history import Past
     from hypertare.runs.store import Meta
@@ -73,7 +75,6 @@ def history(
 
 def _of_same_work(last: Path, meta: Meta) -> tuple[list[Past], list[str]]:
     """The runs, the first one first, and the names of those that did other work or did not end."""
-    from hypertare.base.errors import HypertareError
     from hypertare.findings import workload_mismatch
     from hypertare.findings.history import Past
     from hypertare.runs import kept

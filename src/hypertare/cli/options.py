@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError
+
 
 def complete_study(incomplete: str) -> list[str]:
     from hypertare.study import builtin_names
@@ -137,13 +139,16 @@ Prepare = Annotated[
 ]
 
 
+def between_commas(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
     """The study's tables of machines, by name; the only one needs none.
 
     Raises:
         InputError: two have one name, or one that is taken.
     """
-    from hypertare.base.errors import InputError
     from hypertare.study.given import PEER
 
     found: dict[str, dict[str, str]] = {}

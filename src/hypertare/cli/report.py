@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hypertare.base.errors import InputError
+from hypertare.cli import outputs
+
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
     from hypertare.findings.tuning_over import TuningOver
@@ -80,8 +83,6 @@ def report(
     ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
-    from hypertare.base.errors import InputError
-    from hypertare.cli import outputs
     from hypertare.runs import kept
 
     outputs.check(html=html)
@@ -119,10 +120,8 @@ def _write_page(
     pages: Any, found: Report | Tuning | TuningOver, html: Path, **settings: Any
 ) -> None:
     """`pages` is the module that draws them."""
-    from hypertare.cli import outputs
-
     if outputs.is_stdout(html):
-        outputs.put_page(pages.render(found, **settings))
+        print(pages.render(found, **settings), end="", flush=True)
         return
     pages.write(found, html, **settings)
     print(f"report: {html}", file=sys.stderr)
@@ -137,7 +136,6 @@ def _tuning(run: Path) -> Tuning | None:
         return None
     from pydantic import ValidationError
 
-    from hypertare.base.errors import InputError
     from hypertare.findings.tuning import Tuning
 
     try:
@@ -150,7 +148,6 @@ def _tuning(run: Path) -> Tuning | None:
 
 
 def _show_tuning(found: Tuning, html: Path | None) -> None:
-    from hypertare.cli import outputs
     from hypertare.report.tuning import show
 
     if html is not None:
@@ -167,7 +164,6 @@ def _show_tuning_over(run: Path, html: Path | None) -> bool:
 
     if not (run / OVER_FILE).is_file():
         return False
-    from hypertare.cli import outputs
     from hypertare.report import tuning_over
     from hypertare.tune.over import read
 
@@ -187,8 +183,6 @@ def _levels(option: str, asked: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: one is not given as FACTOR=LEVEL.
     """
-    from hypertare.base.errors import InputError
-
     for one in asked:
         if "=" not in one:
             raise InputError(
@@ -231,7 +225,6 @@ def _print(found: Report, format: Format, every: bool) -> None:
 
         show(found, every=every)
         return
-    from hypertare.base.errors import InputError
     from hypertare.report import data, markdown, others
 
     if format is Format.parquet:

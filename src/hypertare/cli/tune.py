@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hypertare.base.errors import InputError
 from hypertare.base.units import human_duration
+from hypertare.base.words import level_text
 from hypertare.cli.commands import input_of, shown, study_file, value_of
 from hypertare.cli.options import (
     Cluster,
@@ -42,7 +43,6 @@ def complete_goal(incomplete: str) -> list[str]:
 
 def complete_factor(context: typer.Context, incomplete: str) -> list[str]:
     """The factors of the study that was named before."""
-    from hypertare.base.errors import InputError
     from hypertare.study import find
 
     words = context.params.get("words") or []
@@ -209,14 +209,6 @@ def tune(
         tuning.check_is_tuning(out)
     else:
         command = words if context.meta[AS_IT_IS] else None
-        asked_of_command = {
-            "--peer": peer,
-            "--prepare": prepare,
-            "--input": input,
-            "--value": value,
-            "--value-json": value_json,
-            "--higher-is-better": higher_is_better or None,
-        }
         if command:
             file = _of_command(
                 command,
@@ -227,10 +219,25 @@ def tune(
                 huge_pages=allow_huge_pages,
             )
         else:
-            _refuse_without_command(asked_of_command)
+            asked_of_command = {
+                "--peer": peer,
+                "--prepare": prepare,
+                "--input": input,
+                "--value": value,
+                "--value-json": value_json,
+                "--higher-is-better": higher_is_better or None,
+            }
+            for option, asked_for in asked_of_command.items():
+                if asked_for is not None:
+                    raise InputError(
+                        f"{option} says more of a command, and none is given.",
+                        "Give it after --: hypertare tune -- make. A study says such things itself.",
+                    )
             file = asked_study(_only(words or []))
-        if over is not None:
-            _refuse_beside_over({"--from": from_})
+        if over is not None and from_ is not None:
+            raise InputError(
+                "--from is of one tuning, and --over makes several.", "Leave --from out."
+            )
         _override(file, set_ or [], quick, goal, budget)
         if from_ is not None:
             put(file.raw, "tune.known", str(kept.find(from_).resolve()), "--from")
@@ -240,7 +247,11 @@ def tune(
             asked = sweeps.asked(file, over, confirm, 1 if seed is None else seed)
             go_over(sweeps.prepare(file, asked), out)
             return
-        _refuse_without_over(confirm)
+        if confirm is not None:
+            raise InputError(
+                f"--confirm {confirm}: it says where the law of --over is confirmed, and there is none.",
+                "Say over which factor: --over sut.guests=1,2,4,8",
+            )
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
     run_options = RunOptions(jobs, fresh, allow, cluster).checked(prepared.run)
@@ -255,10 +266,9 @@ def tune(
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
         found = tuning.carry_out(prepared, on, folder, watch, run_options, resume=resume)
     if found is None:
-        print(
+        say(
             f"hypertare: interrupted, so nothing is recommended; what was measured is kept: "
-            f"`hypertare tune --resume --out {folder}` goes on with it.",
-            file=sys.stderr,
+            f"`hypertare tune --resume --out {folder}` goes on with it."
         )
         raise typer.Exit(130)
     if json:
@@ -271,10 +281,6 @@ def tune(
         write(found, report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
-
-
-_OF_COMMAND: dict[str, object] = {"budget": "10m", "platform": "guest"}
-"""Settings of a command's tuning. The budget is a time because the length of a trial is not known."""
 
 
 def _of_command(
@@ -292,7 +298,7 @@ def _of_command(
     from hypertare.platforms.registry import BASELINE
     from hypertare.tune.of_command import knobs
 
-    platform = str(_OF_COMMAND["platform"])
+    platform = "guest"
     file = study_file(
         [command],
         name="command",
@@ -309,44 +315,12 @@ def _of_command(
     offered = knobs(
         has_peer=peer is not None, has_vhost=vhost.can_be_used(Host()), huge_pages=huge_pages
     )
-    file.raw["tune"] = {**_OF_COMMAND, "knobs": offered}
+    # The budget is a time because the length of a trial is not known.
+    file.raw["tune"] = {"budget": "10m", "platform": platform, "knobs": offered}
     return file
 
 
-def _refuse_without_command(given: Mapping[str, object]) -> None:
-    from hypertare.base.errors import InputError
-
-    named = [name for name, value in given.items() if value is not None]
-    if named:
-        raise InputError(
-            f"{named[0]} says more of a command, and none is given.",
-            "Give it after --: hypertare tune -- make. A study says such things itself.",
-        )
-
-
-def _refuse_beside_over(given: Mapping[str, object]) -> None:
-    from hypertare.base.errors import InputError
-
-    for option, value in given.items():
-        if value is not None:
-            raise InputError(
-                f"{option} is of one tuning, and --over makes several.", f"Leave {option} out."
-            )
-
-
-def _refuse_without_over(confirm: str | None) -> None:
-    from hypertare.base.errors import InputError
-
-    if confirm is not None:
-        raise InputError(
-            f"--confirm {confirm}: it says where the law of --over is confirmed, and there is none.",
-            "Say over which factor: --over sut.guests=1,2,4,8",
-        )
-
-
 def _only(words: list[str]) -> str | None:
-    from hypertare.base.errors import InputError
-
     if len(words) > 1:
         raise InputError(
             f"One study is tuned, and these are {len(words)}: {', '.join(words)}.",
@@ -404,8 +378,6 @@ def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
         }
         print(json_module.dumps(document, indent=2))
         return
-    from hypertare.base.words import level_text
-
     print(f"{prepared.run.study.name}: {prepared.run.study.question}")
     cpu = f", {aims.cpu.name}" if aims.cpu else ""
     print(

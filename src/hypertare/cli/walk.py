@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError
+from hypertare.base.units import parse_share
+from hypertare.cli import outputs
 from hypertare.walk import processors as known
 
 
@@ -66,13 +69,17 @@ def walk(
 
     hypertare walk --processor phenom2 --processor zen4 --json - -- sort FILE
     """
-    if list_processors:
-        _list()
-        return
     from rich.console import Console
 
-    from hypertare.base.errors import InputError
-    from hypertare.cli import outputs
+    if list_processors:
+        from rich.table import Table
+
+        table = Table("name", "processor", "page tables", box=None, header_style="bold")
+        for name in known.names():
+            found = known.find(name)
+            table.add_row(name, found.title, "nested or shadow" if found.nested else "shadow only")
+        Console().print(table)
+        return
     from hypertare.walk.options import Options
     from hypertare.walk.run import walk as run
     from hypertare.walk.show import show
@@ -80,7 +87,11 @@ def walk(
     if not command:
         raise InputError("There is no command.", "hypertare walk -- COMMAND")
     chosen = known.chosen(processor or [known.DEFAULT])
-    options = Options(_positive(cycles_per_instruction), _share(cache_share))
+    if not 0 < cycles_per_instruction < 1000:
+        raise InputError(
+            f"--cpi {cycles_per_instruction:g}: write cycles per instruction, for example 0.8"
+        )
+    options = Options(cycles_per_instruction, _share(cache_share))
     outputs.check(json=json)
     with _Meter() as meter:
         summary = run(command, chosen, options, meter.report)
@@ -90,29 +101,7 @@ def walk(
     raise typer.Exit(summary.status)
 
 
-def _list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("name", "processor", "page tables", box=None, header_style="bold")
-    for name in known.names():
-        found = known.find(name)
-        table.add_row(name, found.title, "nested or shadow" if found.nested else "shadow only")
-    Console().print(table)
-
-
-def _positive(number: float) -> float:
-    from hypertare.base.errors import InputError
-
-    if not 0 < number < 1000:
-        raise InputError(f"--cpi {number:g}: write cycles per instruction, for example 0.8")
-    return number
-
-
 def _share(text: str) -> float:
-    from hypertare.base.errors import InputError
-    from hypertare.base.units import parse_share
-
     try:
         share = parse_share(text)
     except ValueError as error:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError, MachineError
+from hypertare.base.words import did_you_mean
+from hypertare.cli import outputs
 from hypertare.cli.commands import Command, input_of, study_file, value_of
 from hypertare.cli.options import (
     Given,
@@ -20,6 +24,7 @@ from hypertare.cli.options import (
     Prepare,
     Value,
     ValueJson,
+    between_commas,
     given_machines,
 )
 from hypertare.cli.verb import AS_IT_IS
@@ -266,8 +271,6 @@ def weigh(
     asked = None if dry_run else Asked()
 
     from hypertare.base import loading, paths
-    from hypertare.base.errors import InputError
-    from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import FINISHED_WITH, finish, show_design
     from hypertare.engine.machine_resources import resources as resources_of
@@ -299,7 +302,13 @@ def weigh(
             "Name one, where a file without a name is made: a device is never written to. Or take "
             f"--disk {IN_MEMORY}.",
         )
-    _refuse_idle_datapath(datapath, peer)
+    if datapath is not None and peer is None:
+        raise InputError(
+            "--datapath says what moves a guest's packets, and this command has none to move: without a "
+            "peer there is no network.",
+            "Give it a server to speak with: --peer 'iperf3 -s' --datapath "
+            f"{datapath} 'iperf3 -n 100M -c $HYPERTARE_PEER'",
+        )
     machines = given_machines(given or [])
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
@@ -307,8 +316,8 @@ def weigh(
         platforms=_platforms(on, image, network, bool(machines)),
         varied={
             "cpus": _counts(cpus),
-            "paging": _words(paging or ""),
-            "pages": _words(pages or ""),
+            "paging": between_commas(paging or ""),
+            "pages": between_commas(pages or ""),
             "datapath": _datapaths(datapath),
             "given": list(machines),
         },
@@ -325,7 +334,7 @@ def weigh(
         },
         design={
             "warmup": warmup,
-            **_precision(precision),
+            **(_USUAL_PRECISION if precision is None else {"precision": precision}),
             "min_trials": min_trials,
             "max_trials": max_trials,
             "time_limit": time_limit,
@@ -369,12 +378,9 @@ def _datapaths(text: str | None) -> list[str]:
     """Returns the datapaths that `text` names. Drops `vhost` from several, with a message, if this host
     lacks it.
     """
-    words = _words(text or "")
+    words = between_commas(text or "")
     if len(words) < 2 or "vhost" not in words:
         return words
-    import sys
-
-    from hypertare.base.errors import MachineError
     from hypertare.base.host_files import Host
     from hypertare.machines.host import vhost
 
@@ -390,19 +396,6 @@ def _datapaths(text: str | None) -> list[str]:
         )
         return others
     return words
-
-
-def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
-    """Refuses `--datapath` without `--peer`: such a command has no network in a guest."""
-    from hypertare.base.errors import InputError
-
-    if datapath is not None and peer is None:
-        raise InputError(
-            "--datapath says what moves a guest's packets, and this command has none to move: without a "
-            "peer there is no network.",
-            "Give it a server to speak with: --peer 'iperf3 -s' --datapath "
-            f"{datapath} 'iperf3 -n 100M -c $HYPERTARE_PEER'",
-        )
 
 
 def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> list[Command]:
@@ -424,8 +417,6 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
     names = [shlex.join(command) if as_it_is else command[0] for command in made]
     twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
     if twice is not None:
-        from hypertare.base.errors import InputError
-
         raise InputError(
             f"The command `{twice}` is given twice: what is compared must differ in something.",
             f"How much it differs from itself: '{twice}' '{twice} # again'.",
@@ -436,8 +427,6 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
 def _refuse_arguments(words: Sequence[str]) -> None:
     """`weigh make clean` means one command: its words are no commands."""
     import shutil
-
-    from hypertare.base.errors import InputError
 
     if len(words) < 2 or any(any(c.isspace() for c in word) for word in words):
         return
@@ -451,11 +440,9 @@ def _refuse_arguments(words: Sequence[str]) -> None:
 
 
 def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str]]:
-    from hypertare.base.errors import InputError
-
     name, equals, values = parameter.partition("=")
     place = f"{{{name}}}"
-    if not name or not equals or not _words(values):
+    if not name or not equals or not between_commas(values):
         raise InputError(
             f"--parameter-list {parameter}: write a name and its values.",
             "For example: --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'",
@@ -465,26 +452,14 @@ def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str
     return [
         [word.replace(place, value) for word in command]
         for command in commands
-        for value in _words(values)
+        for value in between_commas(values)
     ]
 
 
-_OF_COST = "20%"
-"""The default of `design.of_cost`: a guest that takes 25 times as long and one that takes 22 or 28 times
-give the same answer.
+_USUAL_PRECISION: dict[str, object] = {"precision": "2%", "of_cost": "20%", "of_noise": "100%"}
+"""`of_cost`: a guest that takes 25 times as long and one that takes 22 or 28 times give the same answer.
+`of_noise`: more trials would only average this machine's noise away; who wants that gives a precision.
 """
-
-_OF_NOISE = "100%"
-"""The default of `design.of_noise`. More trials would only average this machine's noise away; a user who
-wants that gives a precision.
-"""
-
-
-def _precision(asked: str | None) -> dict[str, object]:
-    if asked is None:
-        return {"precision": "2%", "of_cost": _OF_COST, "of_noise": _OF_NOISE}
-    return {"precision": asked}
-
 
 _QUICK: dict[str, object] = {
     "min_trials": 3,
@@ -550,10 +525,6 @@ def _setting(found: re.Match[str]) -> str:
     return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def _platforms(text: str | None, image: str | None, network: str, given: bool) -> list[str]:
     """Returns the platforms that `--on` names, of those that may be weighed here.
 
@@ -563,8 +534,6 @@ def _platforms(text: str | None, image: str | None, network: str, given: bool) -
     Raises:
         InputError: a platform is not allowed here.
     """
-    from hypertare.base.errors import InputError
-    from hypertare.base.words import did_you_mean
     from hypertare.platforms.registry import KINDS
 
     of_users = [kind.name for kind in KINDS.values() if not kind.is_made]
@@ -575,7 +544,7 @@ def _platforms(text: str | None, image: str | None, network: str, given: bool) -
         allowed = [name for name in allowed if name not in of_users]
         able = [name for name in allowed if image is None or KINDS[name].runs_images]
         return [name for name in able if network != "host" or not KINDS[name].has_own_kernel]
-    words = _words(text)
+    words = between_commas(text)
     for word in words:
         if word not in allowed:
             raise InputError(
@@ -586,8 +555,6 @@ def _platforms(text: str | None, image: str | None, network: str, given: bool) -
 
 
 def _counts(text: str) -> list[int]:
-    from hypertare.base.errors import InputError
-
     try:
         counts = [int(word) for word in text.split(",")]
     except ValueError:

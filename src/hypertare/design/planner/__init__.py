@@ -3,7 +3,6 @@
 from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
 from hypertare.design.planner.bench import make_bench
 from hypertare.design.planner.knobs import warnings
-from hypertare.design.planner.limits import expected_seconds
 from hypertare.design.planner.machine_resources import (
     Capacity,
     Chance,
@@ -26,7 +25,6 @@ __all__ = [
     "MachineResources",
     "boot_limit_s",
     "counts_in_warmups",
-    "expected_seconds",
     "files_memory",
     "make_bench",
     "make_trial",

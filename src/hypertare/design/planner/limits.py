@@ -1,4 +1,4 @@
-"""Expected times of workloads, and the time that a trial may take beyond a workload's own limit."""
+"""The time that a trial may take beyond its workload's own limit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ def settling_s(working: Sequence[Pair]) -> float:
     CPUs.
     """
     return SETTLE_S * (len(working) - 1)
-
-
-def expected_seconds(settings: WorkloadSettings) -> float | None:
-    """How long a workload is asked to take; none if only a trial can show it."""
-    return settings.expected_s
 
 
 def patience_s(study: Study, settings: WorkloadSettings) -> float:
