@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, commanded, into, slug
 from hypertare.protocol import plan
 from hypertare.protocol.constants import NAPI_MODULE, NAPI_WEIGHT_FILE
@@ -45,15 +44,11 @@ def _of_any(change: KnobChange) -> Entry:
     return replace(entry, undo=(*entry.undo, f"rmmod {NAPI_MODULE}"))
 
 
-class NapiWeight(KnobKind[int]):
-    name = "napi_weight"
-    place = "interface"
-    is_of_interface = True
-    commands = {"": _typed}
-    for_own_machines = True
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.NapiWeight(interface=target.interface, weight=level)
-
-
-NAPI_WEIGHT = NapiWeight()
+NAPI_WEIGHT = KnobKind[int](
+    name="napi_weight",
+    place="interface",
+    is_of_interface=True,
+    commands={"": _typed},
+    for_own_machines=True,
+    for_agent=lambda level, target: [plan.NapiWeight(interface=target.interface, weight=level)],
+)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from hypertare.base.quantities import parse_cpus
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, commanded
 from hypertare.protocol import plan
 
@@ -27,14 +26,10 @@ def _mask(cpus: str) -> str:
     return f"{sum(1 << cpu for cpu in parse_cpus(cpus)):x}"
 
 
-class ReceiveSteering(KnobKind[tuple[int, ...]]):
-    name = "receive_steering"
-    place = "interface"
-    is_of_interface = True
-    commands = {"": _typed}
-
-    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
-        yield plan.ReceiveSteering(interface=target.interface, cpus=level)
-
-
-RECEIVE_STEERING = ReceiveSteering()
+RECEIVE_STEERING = KnobKind[tuple[int, ...]](
+    name="receive_steering",
+    place="interface",
+    is_of_interface=True,
+    commands={"": _typed},
+    for_agent=lambda level, target: [plan.ReceiveSteering(interface=target.interface, cpus=level)],
+)
