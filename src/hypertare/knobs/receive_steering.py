@@ -18,12 +18,7 @@ def _typed(change: KnobChange) -> Entry:
             f"echo {shlex.quote(value)} > $q/rps_cpus; done"
         ),
         note="The value is a hexadecimal mask of CPUs: CPU 0 is 1, CPU 1 is 2, both are 3.",
-    )(change.shown(_mask))
-
-
-def _mask(cpus: str) -> str:
-    """From `0,2-3` to `d`."""
-    return f"{sum(1 << cpu for cpu in parse_cpus(cpus)):x}"
+    )(change.shown(lambda cpus: f"{sum(1 << cpu for cpu in parse_cpus(cpus)):x}"))
 
 
 RECEIVE_STEERING = KnobKind[tuple[int, ...]](
