@@ -7,7 +7,8 @@ from hypertare.design.design import Variant
 from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.routers import Network
 from hypertare.protocol import plan
-from hypertare.study import MOST_GUESTS, Study
+from hypertare.study import Study
+from hypertare.study.sut import MOST_GUESTS
 
 LINK = "lan"
 WIRE = "wire"

@@ -59,22 +59,18 @@ def hosts(
         for rank, node in enumerate(variant.nodes)
     ]
     if under:
-        nodes.insert(0, _driver(study, under, on))
+        nodes.insert(0, _host_node(study, under, on))
     if not study.needs_network:
         return nodes, []
     links = make_links(study, under, on)
     nodes += _peers_of_given(plot, cells, on)
-    return [*nodes, *_peers(study, links[-1], under, _files_of_peers(study, files), on)], links
+    # Servers on peers have the files of the systems under test, without the devices.
+    if files is not None:
+        files = files.model_copy(update={"devices": ()}) if study.peers_need_files else None
+    return [*nodes, *_peers(study, links[-1], under, files, on)], links
 
 
-def _files_of_peers(study: Study, files: plan.Files | None) -> plan.Files | None:
-    """Returns the files of servers on peers: those of the systems under test, without the devices."""
-    if files is None or not study.peers_need_files:
-        return None
-    return files.model_copy(update={"devices": ()})
-
-
-def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
+def _host_node(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
     """Returns the node of the guests' host. If it routes them, the PC's own NIC is an interface of the
     node.
     """
