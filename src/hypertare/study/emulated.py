@@ -70,7 +70,14 @@ def fits_the_machine(study: Study) -> None:
             f"it has {' or '.join(machine.clocks)}"
         )
     if not machine.boots_whole_pcs:
-        _leaves_this_host_alone(study)
+        # What is of the whole machine is not set on this host.
+        for name in HOST_KNOBS:
+            if getattr(study.knobs, name) is not None:
+                raise ValueError(
+                    f"knobs.{name} is a setting of the whole machine below the guests, here "
+                    f"{'of a host elsewhere' if machine.is_reached else 'of this host'}, which is "
+                    "left alone: take machine = 'emulated', or set it yourself"
+                )
         return
     if not study.under_hypervisor and study.sut.memory < LEAST_EMULATED:
         raise ValueError(
@@ -82,17 +89,6 @@ def fits_the_machine(study: Study) -> None:
             f"sut.cpus is {study.sut.cpus}, but in virtual time a machine has 1 to {MOST_VIRTUAL_CPUS}: "
             "ask for fewer, or for clock = 'wall'"
         )
-
-
-def _leaves_this_host_alone(study: Study) -> None:
-    """What is of the whole machine is not set on this host."""
-    for name in HOST_KNOBS:
-        if getattr(study.knobs, name) is not None:
-            raise ValueError(
-                f"knobs.{name} is a setting of the whole machine below the guests, here "
-                f"{'of a host elsewhere' if study.machine_kind.is_reached else 'of this host'}, which is "
-                "left alone: take machine = 'emulated', or set it yourself"
-            )
 
 
 def walks_can_take_time(study: Study) -> None:

@@ -32,8 +32,9 @@ from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.emulator import Emulator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
-from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
+from hypertare.study.emulated import LEAST_EMULATED
 from hypertare.study.emulated import Emulated as Settings
+from hypertare.study.sut import LEAST_DRIVER_DOMAIN
 
 _STAND_IN = (
     "hypertare's own emulator cannot be had here (why: hypertare image build emulator), so this was made "

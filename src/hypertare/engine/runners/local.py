@@ -23,7 +23,7 @@ from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
 from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import Asking, Backend
-from hypertare.machine_kinds import local
+from hypertare.machine_kinds.local import LOCAL
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, libvirt, vhost, xen
@@ -53,7 +53,7 @@ _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 
 
 class Local(Runner):
-    kind = local.LOCAL
+    kind = LOCAL
 
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions

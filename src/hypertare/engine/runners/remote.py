@@ -18,7 +18,7 @@ from hypertare.engine.runners.runner import Runner
 from hypertare.engine.step_backend import StepBackend
 from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import Asking, Backend
-from hypertare.machine_kinds import remote
+from hypertare.machine_kinds.remote import REMOTE
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
 from hypertare.machines.host.needs import Permissions
@@ -37,7 +37,7 @@ _BUSY = 0.5
 
 
 class Remote(Runner):
-    kind = remote.REMOTE
+    kind = REMOTE
 
     def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
