@@ -21,7 +21,6 @@ from hypertare.workloads.workload import (
     Line,
     NodeFacts,
     TaskInputs,
-    Workload,
 )
 
 SHORTEST = line_rate.HEADER + line_rate.LEAST_CONTENT
@@ -53,10 +52,6 @@ class CaptureSettings(SendingSettings):
     """Frames handed over at once."""
     ring: Ring = 4 << 20
     """Memory in which frames wait to be taken."""
-
-    @property
-    def kind(self) -> Workload:
-        return CAPTURE
 
     @property
     def shared_memory(self) -> int | None:
@@ -97,7 +92,6 @@ class CaptureSettings(SendingSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-        feeds = [] if machine is None else [self._feed(pair, machine, session)]
         send = plan.FrameSend(
             to=pair.near.address,
             past_card=machine is not None,
@@ -109,15 +103,14 @@ class CaptureSettings(SendingSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-        return [
-            *feeds,
+        tasks = [
             pair.task("receive", pair.near.node, capture, direction="back", background=True),
             pair.task("send", pair.far.node, send, direction="back"),
         ]
-
-    def _feed(self, pair: Pair, machine: str, session: int) -> plan.Task:
+        if machine is None:
+            return tasks
         feed = plan.FrameFeed(guest=pair.node, session=session, frame=self.frame, ring=self.ring)
-        return pair.task("feed", machine, feed, background=True)
+        return [pair.task("feed", machine, feed, background=True), *tasks]
 
 
 def frame_misfit(setting: str, size: int, header: int, mtu: int) -> str | None:
@@ -162,9 +155,7 @@ class Capture(Sending):
         }
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return packet_work.measure(
-            phase, node, packet_work.past_card(phase, "feed", ("fed_packets",))
-        )
+        return packet_work.measure(phase, node, "feed", ("fed_packets",))
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         """Both count the whole phase, with what is omitted."""

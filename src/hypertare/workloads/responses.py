@@ -59,13 +59,11 @@ def meaning(clock: str, walks: Sequence[str] = ()) -> str:
     """
     if clock != "virtual":
         return ""
-    return _WITH_WALKS % _listed(walks) if walks else _WITHOUT_WALKS
-
-
-def _listed(walks: Sequence[str]) -> str:
+    if not walks:
+        return _WITHOUT_WALKS
     named = [one for one in walks if one != NONE]
-    said = " or ".join(named)
-    return said if len(named) == len(walks) else f"{said} (or free, where emulated.walks is none)"
+    free = "" if len(named) == len(walks) else " (or free, where emulated.walks is none)"
+    return _WITH_WALKS % (" or ".join(named) + free)
 
 
 def mark_of(clock: str) -> str:
@@ -137,7 +135,8 @@ def why_not(workload: str, records: Iterable[Record]) -> str:
 
 def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     """Returns the values of a phase with a single system under test, or of one guest's part of a phase."""
-    values: Found = {} if _only_disturbs(phase) else kind.measure(phase)
+    only_disturbs = bool(phase.results) and len(phase.tasks(LOAD)) == len(phase.results)
+    values: Found = {} if only_disturbs else kind.measure(phase)
     if not kind.works_on_node:
         return values
     if find(platform).is_seen_from_outside:
@@ -212,7 +211,3 @@ def _weights(nodes: Sequence[str], phase: Phase) -> dict[int, float]:
     """By guest, of those to which the trial gave one."""
     named = {guest: phase.weights.get(node) for guest, node in _node_of(nodes, phase).items()}
     return {guest: weight for guest, weight in named.items() if weight is not None}
-
-
-def _only_disturbs(phase: Phase) -> bool:
-    return bool(phase.results) and len(phase.tasks(LOAD)) == len(phase.results)

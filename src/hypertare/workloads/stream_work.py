@@ -54,13 +54,13 @@ def _mean_segment(phase: Phase, node: str) -> float | None:
     Received segments are counted as they come from the NIC's driver, where GRO joins several into one.
     """
     sent, received = _own(phase, "send", node), _own(phase, "receive", node)
-    if bool(sent) == bool(received) or _are_datagrams(phase):
+    if bool(sent) == bool(received) or are_datagrams(phase):
         return None
     segments = NET_SNMP.data_segments(phase, node) if sent else NET_SNMP.segments_in(phase, node)
     return _over(sum(task.values.get("all_bytes", 0.0) for task in sent or received), segments)
 
 
-def _are_datagrams(phase: Phase) -> bool:
+def are_datagrams(phase: Phase) -> bool:
     return phase.total("receive", "lost_packets") is not None
 
 

@@ -143,9 +143,8 @@ class WorkloadSettings(Settings):
     """
     type: str
 
-    @property
-    @abstractmethod
-    def kind(self) -> Workload: ...
+    kind: ClassVar[Workload]
+    """The kind that has these settings, which enters itself here when it is made."""
 
     @property
     def responses(self) -> tuple[Response, ...]:
@@ -191,18 +190,18 @@ class WorkloadSettings(Settings):
         return self.nodes_beside
 
     @property
-    @abstractmethod
     def expected_s(self) -> float | None:
         """How long it is asked to take; none if only a trial can show it."""
+        return None
 
     @property
     @abstractmethod
     def limit_s(self) -> float:
         """How long it may take."""
 
-    @abstractmethod
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         """What the nodes of a pair do in a trial."""
+        return []
 
     def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
         """Nodes that are made and ended within a trial, `like` the pair's system under test.
@@ -301,10 +300,6 @@ class LimitedSettings(WorkloadSettings):
     """The longest time of a trial, with the copying of the work directory and `prepare`."""
 
     @property
-    def expected_s(self) -> float | None:
-        return None
-
-    @property
     def limit_s(self) -> float:
         return self.limit
 
@@ -336,6 +331,9 @@ class Workload(ABC):
     """The node under test does its work, so that the counters of it say something of that."""
     translates: ClassVar[bool] = False
     """It is asked what translating addresses cost."""
+
+    def __init__(self) -> None:
+        self.settings.kind = self
 
     @property
     def responses(self) -> tuple[Response, ...]:
