@@ -41,48 +41,41 @@ def _version(wanted: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", metavar="", callback=_version, is_eager=True, help="Which it is."
-        ),
+        typer.Option("--version", callback=_version, is_eager=True, help="Which it is."),
     ] = False,
 ) -> None:
     """Weighs virtualisation: the same work natively, in a container and in a guest."""
 
 
 def _register() -> None:
-    from hypertare.cli import (
-        compare,
-        doctor,
-        given,
-        history,
-        image,
-        report,
-        run,
-        runs,
-        studies,
-        tune,
-        walk,
-        weigh,
-    )
+    from hypertare.cli.compare import compare
+    from hypertare.cli.doctor import doctor
+    from hypertare.cli.given import given_app
+    from hypertare.cli.history import history
+    from hypertare.cli.image import image_app
+    from hypertare.cli.report import report
+    from hypertare.cli.run import run
+    from hypertare.cli.runs import runs
+    from hypertare.cli.studies import studies_app
+    from hypertare.cli.tune import tune
     from hypertare.cli.verb import Verb
+    from hypertare.cli.walk import walk
+    from hypertare.cli.weigh import weigh
 
     before_a_command = app.command(
         context_settings={"allow_interspersed_args": False},
         options_metavar="[OPTIONS] --",
         cls=Verb,
     )
-    before_a_command(weigh.weigh)
-    app.command(cls=Verb)(run.run)
-    app.command(cls=Verb)(tune.tune)
-    before_a_command(walk.walk)
-    app.command(cls=Verb)(report.report)
-    app.command(cls=Verb)(runs.runs)
-    app.command(cls=Verb)(compare.compare)
-    app.command(cls=Verb)(history.history)
-    app.command(cls=Verb)(doctor.doctor)
-    app.add_typer(studies.app, name="studies")
-    app.add_typer(given.app, name="given")
-    app.add_typer(image.app, name="image")
+    before_a_command(weigh)
+    app.command(cls=Verb)(run)
+    app.command(cls=Verb)(tune)
+    before_a_command(walk)
+    for verb in (report, runs, compare, history, doctor):
+        app.command(cls=Verb)(verb)
+    app.add_typer(studies_app, name="studies")
+    app.add_typer(given_app, name="given")
+    app.add_typer(image_app, name="image")
 
 
 def main() -> None:

@@ -33,24 +33,19 @@ def compare(
             metavar="NAME",
             help="What decides, for example machine_cpu: by default each workload's leading response. "
             "May be repeated.",
-            show_default=False,
         ),
     ] = None,
     on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PLATFORM",
-            help="Where it decides, by default everywhere. May be repeated.",
-            show_default=False,
+            metavar="PLATFORM", help="Where it decides, by default everywhere. May be repeated."
         ),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", metavar="", help="Compare also runs of different commands or directories."
-        ),
+        typer.Option("--force", help="Compare also runs of different commands or directories."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold, 6 when it
     could not be seen whether it did.

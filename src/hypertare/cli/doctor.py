@@ -14,12 +14,11 @@ _STYLES = {"ok": "green", "info": "cyan", "warn": "yellow", "bad": "bold red"}
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     put_back: Annotated[
         bool,
         typer.Option(
             "--put-back",
-            metavar="",
             help="As root: put back the settings of this host that a killed run has left changed.",
         ),
     ] = False,

@@ -25,9 +25,7 @@ def history(
     response: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="In place of each workload's leading response. May be repeated.",
-            show_default=False,
+            metavar="NAME", help="In place of each workload's leading response. May be repeated."
         ),
     ] = None,
     on: Annotated[
@@ -35,10 +33,9 @@ def history(
         typer.Option(
             metavar="PLATFORM",
             help="By default all that are compared with native. May be repeated.",
-            show_default=False,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Show how the figures of a study went from run to run, and where they changed.
 

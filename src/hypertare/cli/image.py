@@ -21,13 +21,13 @@ from hypertare.cli.verb import Verb
 if TYPE_CHECKING:
     from hypertare.machines.image.cache import Listed
 
-app = typer.Typer(
+image_app = typer.Typer(
     no_args_is_help=True, help="Guest kernels and initramfs archives, cached by content."
 )
 What = Literal["image", "emulator"]
 
 
-@app.command(cls=Verb)
+@image_app.command(cls=Verb)
 def build(
     what: Annotated[
         What, typer.Argument(help="An image, or the emulator that virtual time is made with.")
@@ -108,7 +108,7 @@ def _build_emulator(as_json: bool, sources: Path | None) -> None:
     print(f"emulator   {built.program}  ({built.program.stat().st_size / 1e6:.1f} MB)")
 
 
-@app.command(cls=Verb)
+@image_app.command(cls=Verb)
 def programs(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     work: Annotated[
@@ -154,7 +154,7 @@ def _write_work(place: Path) -> None:
     print(f"{len(members)} files in {place}")
 
 
-@app.command("list", cls=Verb)
+@image_app.command("list", cls=Verb)
 def list_entries(
     as_json: Annotated[bool, typer.Option("--json", help="For programs: every entry.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Every entry, not their sums.")] = False,
@@ -172,7 +172,7 @@ def list_entries(
         _print_sums(f"cache {cache.root}", cache.listing())
 
 
-@app.command(cls=Verb)
+@image_app.command(cls=Verb)
 def gc(
     keep_days: Annotated[float, typer.Option(min=0, help="Keep what was used since.")] = 30.0,
     everything: Annotated[bool, typer.Option("--all", help="Keep nothing.")] = False,

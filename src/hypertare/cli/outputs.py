@@ -14,7 +14,7 @@ def is_stdout(target: Path | None) -> bool:
     return target == STDOUT
 
 
-def check(**targets: Path | None) -> None:
+def check_outputs(**targets: Path | None) -> None:
     """Checks, before hours of work, that the targets can be written. Their keywords are the options' names.
 
     Raises:
@@ -38,7 +38,7 @@ def check(**targets: Path | None) -> None:
             raise InputError(f"{target} may not be written.", "Name a file elsewhere.")
 
 
-def put(text: str, target: Path) -> None:
+def write_result(text: str, target: Path) -> None:
     """Writes a result of which no other copy exists; if its file cannot be written, prints it instead.
 
     Raises:

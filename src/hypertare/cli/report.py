@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hypertare.base.errors import InputError
-from hypertare.cli import outputs
+from hypertare.cli.outputs import check_outputs, is_stdout
 
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
@@ -49,12 +49,8 @@ def report(
             "readers of hyperfine's JSON, for Bencher and for github-action-benchmark.",
         ),
     ] = Format.table,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="The same as --format json.")
-    ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", metavar="", help="Every response, of each cell.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every response, of each cell.")] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +65,6 @@ def report(
             metavar="FACTOR=LEVEL",
             help="In the page: every response, chart and trial of the cells with this level, where a run "
             "has too many to show all of each. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     baseline_level: Annotated[
@@ -78,14 +73,13 @@ def report(
             metavar="FACTOR=LEVEL",
             help="Compare a factor's other levels with this one, not with the study's first. May be "
             "repeated.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
     from hypertare.runs import kept
 
-    outputs.check(html=html)
+    check_outputs(html=html)
     if json:
         if format not in (Format.table, Format.json):
             raise InputError(
@@ -93,7 +87,7 @@ def report(
             )
         format = Format.json
     run = kept.find(run)
-    if outputs.is_stdout(html) and format is not Format.table:
+    if is_stdout(html) and format is not Format.table:
         raise InputError(
             f"--html - and --format {format} both go to the standard output.",
             "Leave one of them out.",
@@ -112,7 +106,7 @@ def report(
         from hypertare.report import html as pages
 
         _write_page(pages, found, html, whole=whole)
-    if not outputs.is_stdout(html):
+    if not is_stdout(html):
         _print(found, format, every)
 
 
@@ -120,7 +114,7 @@ def _write_page(
     pages: Any, found: Report | Tuning | TuningOver, html: Path, **settings: Any
 ) -> None:
     """`pages` is the module that draws them."""
-    if outputs.is_stdout(html):
+    if is_stdout(html):
         print(pages.render(found, **settings), end="", flush=True)
         return
     pages.write(found, html, **settings)
@@ -154,7 +148,7 @@ def _show_tuning(found: Tuning, html: Path | None) -> None:
         from hypertare.report import tuning_html
 
         _write_page(tuning_html, found, html)
-    if not outputs.is_stdout(html):
+    if not is_stdout(html):
         show(found)
 
 
@@ -172,7 +166,7 @@ def _show_tuning_over(run: Path, html: Path | None) -> bool:
         return False
     if html is not None:
         _write_page(tuning_over, found, html)
-    if not outputs.is_stdout(html):
+    if not is_stdout(html):
         tuning_over.show(found)
     return True
 

@@ -14,10 +14,10 @@ import typer
 
 from hypertare.base.errors import HypertareError, InputError, writing
 from hypertare.base.units import human_duration
-from hypertare.cli import outputs
 from hypertare.cli.options import (
     AskedStudy,
     Cluster,
+    DryRun,
     Fresh,
     Given,
     HugePages,
@@ -27,6 +27,7 @@ from hypertare.cli.options import (
     Settings,
     given_machines,
 )
+from hypertare.cli.outputs import STDOUT, is_stdout
 
 _MIN_TRIALS = 5
 _SPARE = 1.5
@@ -47,16 +48,12 @@ def run(
     given: Given = None,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", metavar="", help="The study's short form: fewer trials, wider intervals."
-        ),
+        typer.Option("--quick", help="The study's short form: fewer trials, wider intervals."),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume",
-            metavar="",
-            help="Go on with the interrupted run in --out, as it was asked for.",
+            "--resume", help="Go on with the interrupted run in --out, as it was asked for."
         ),
     ] = False,
     seed: Annotated[
@@ -69,15 +66,10 @@ def run(
     fresh: Fresh = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
     json: Annotated[
         bool,
-        typer.Option("--json", metavar="", help="Print the summary as JSON in place of the table."),
+        typer.Option("--json", help="Print the summary as JSON in place of the table."),
     ] = False,
 ) -> None:
     """Carry out a study: run.sqlite, report.html and summary.json in a run directory.
@@ -132,7 +124,7 @@ def run(
         ended = carry_out(
             prepared, on, folder, watch, resume=resume, run_options=run_options, asked=asked
         )
-    finish(folder, ended, json=outputs.STDOUT if json else None)
+    finish(folder, ended, json=STDOUT if json else None)
 
 
 def _with_addresses(given: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -232,10 +224,10 @@ def finish(
     from hypertare.report.terminal import show
 
     found = load(folder, ended.summary)
-    is_shown = not outputs.is_stdout(json) and not outputs.is_stdout(html)
+    is_shown = not is_stdout(json) and not is_stdout(html)
     if is_shown:
         show(found)
-    if outputs.is_stdout(json):
+    if is_stdout(json):
         print(found.summary.model_dump_json(indent=2), flush=True)
     elif json is not None:
         with writing(json):
@@ -244,7 +236,7 @@ def finish(
         from hypertare.report.html import write
 
         write(found, report)
-    if outputs.is_stdout(html):
+    if is_stdout(html):
         print(report.read_text(encoding="utf-8"), end="", flush=True)
     elif html is not None:
         with writing(html):

@@ -62,7 +62,6 @@ def tune(
             help="A built-in study's name (see `hypertare studies`), a TOML file, or a command after --: "
             "then the knobs are those of a guest that it can feel.",
             autocompletion=complete_study,
-            show_default=False,
         ),
     ] = None,
     goal: Annotated[
@@ -71,16 +70,11 @@ def tune(
             metavar="goodput|cpu|balance",
             help="What to gain (default: the study's).",
             autocompletion=complete_goal,
-            show_default=False,
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|TIME",
-            help="Trials (160), or time (10m) (default: the study's).",
-            show_default=False,
-        ),
+        typer.Option(metavar="N|TIME", help="Trials (160), or time (10m) (default: the study's)."),
     ] = None,
     from_: Annotated[
         Path | None,
@@ -88,7 +82,6 @@ def tune(
             "--from",
             metavar="RUN",
             help="A run of the study, whose cells the search then knows from the start.",
-            show_default=False,
         ),
     ] = None,
     over: Annotated[
@@ -98,7 +91,6 @@ def tune(
             help="A tuning for each level of a factor of the study (sut.guests=1,2,4,8; by itself: the "
             "study's levels), and the law that the best settings follow.",
             autocompletion=complete_factor,
-            show_default=False,
         ),
     ] = None,
     confirm: Annotated[
@@ -107,7 +99,6 @@ def tune(
             metavar="FACTOR=LEVEL",
             help="With --over: where that law is confirmed by fresh trials (default: in the middle of the "
             "widest gap between levels).",
-            show_default=False,
         ),
     ] = None,
     peer: Peer = None,
@@ -119,14 +110,12 @@ def tune(
     set_: Settings = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", metavar="", help="The study's short form, and 60 trials."),
+        typer.Option("--quick", help="The study's short form, and 60 trials."),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume",
-            metavar="",
-            help="Go on with the interrupted tuning in --out, as it was asked for.",
+            "--resume", help="Go on with the interrupted tuning in --out, as it was asked for."
         ),
     ] = False,
     seed: Annotated[
@@ -141,11 +130,11 @@ def tune(
     allow_huge_pages: HugePages = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", metavar="", help="Show what would be tuned; run nothing."),
+        typer.Option("--dry-run", help="Show what would be tuned; run nothing."),
     ] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", metavar="", help="Print tune.json in place of the tables."),
+        typer.Option("--json", help="Print tune.json in place of the tables."),
     ] = False,
 ) -> None:
     """Which knobs of a study matter, or of a guest for a command? Search, and confirm by fresh trials.
@@ -168,9 +157,9 @@ def tune(
     """
     from hypertare.base import paths
     from hypertare.base.extras import check_extra
-    from hypertare.cli import tune_over
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
+    from hypertare.cli.tune_over import show_levels, tune_levels
     from hypertare.engine.machine_resources import resources
     from hypertare.engine.new_run import new_folder
     from hypertare.engine.run_options import RunOptions
@@ -190,11 +179,11 @@ def tune(
         allow = Permissions(allow_module_reload, allow_huge_pages)
         checked = RunOptions(jobs, fresh, allow, cluster).checked(first)
         if dry_run:
-            tune_over.show_plan(sweep, checked.jobs or 1, json)
+            show_levels(sweep, checked.jobs or 1, json)
             return
         folder = folder or new_folder(f"{first.study.name}-tune-over", paths.runs_dir())
         with checked.connected(say) as connected:
-            tune_over.run(sweep, folder, connected, json)
+            tune_levels(sweep, folder, connected, json)
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}

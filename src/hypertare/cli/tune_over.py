@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypertare.tune.over import LevelTuning, Sweep
 
 
-def show_plan(sweep: Sweep, jobs: int, as_json: bool) -> None:
+def show_levels(sweep: Sweep, jobs: int, as_json: bool) -> None:
     """Prints the levels with what each tuning chooses from, and the expected time."""
     import json
 
@@ -60,7 +60,7 @@ def show_plan(sweep: Sweep, jobs: int, as_json: bool) -> None:
     print(f"about {human_duration(sweep.expected_s(jobs))}{left_out}")
 
 
-def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None:
+def tune_levels(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None:
     """Tunes each level, prints what was found and writes the reports.
 
     Raises:

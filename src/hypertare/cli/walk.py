@@ -10,7 +10,7 @@ import typer
 
 from hypertare.base.errors import InputError
 from hypertare.base.units import parse_share
-from hypertare.cli import outputs
+from hypertare.cli.outputs import check_outputs, write_result
 from hypertare.walk import processors as known
 
 
@@ -24,7 +24,6 @@ def walk(
         typer.Argument(
             metavar="COMMAND",
             help="The command with its arguments, after --. Pipes and && need bash -c '...'.",
-            show_default=False,
         ),
     ] = None,
     processor: Annotated[
@@ -34,11 +33,10 @@ def walk(
             help="A processor's name, a TOML file that describes one, or all. May be repeated. "
             f"[default: {known.DEFAULT}]",
             autocompletion=_complete_processor,
-            show_default=False,
         ),
     ] = None,
     list_processors: Annotated[
-        bool, typer.Option("--list-processors", metavar="", help="The processors' names.")
+        bool, typer.Option("--list-processors", help="The processors' names.")
     ] = False,
     cycles_per_instruction: Annotated[
         float,
@@ -53,9 +51,7 @@ def walk(
     ] = "25%",
     json: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the result here; - prints it.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="Write the result here; - prints it."),
     ] = None,
 ) -> None:
     """Model what page walks cost a command: natively, with shadow and with nested page tables.
@@ -92,12 +88,12 @@ def walk(
             f"--cpi {cycles_per_instruction:g}: write cycles per instruction, for example 0.8"
         )
     options = Options(cycles_per_instruction, _share(cache_share))
-    outputs.check(json=json)
+    check_outputs(json=json)
     with _Meter() as meter:
         summary = run(command, chosen, options, meter.report)
     show(summary, Console(stderr=True, width=None if sys.stderr.isatty() else 110))
     if json is not None:
-        outputs.put(summary.model_dump_json(indent=2), json)
+        write_result(summary.model_dump_json(indent=2), json)
     raise typer.Exit(summary.status)
 
 

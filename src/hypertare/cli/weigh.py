@@ -12,9 +12,9 @@ import typer
 
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.words import did_you_mean
-from hypertare.cli import outputs
 from hypertare.cli.commands import Command, input_of, study_file, value_of
 from hypertare.cli.options import (
+    DryRun,
     Given,
     HigherIsBetter,
     HugePages,
@@ -27,6 +27,7 @@ from hypertare.cli.options import (
     between_commas,
     given_machines,
 )
+from hypertare.cli.outputs import check_outputs, is_stdout
 from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
 
@@ -42,7 +43,6 @@ def weigh(
             metavar="COMMAND",
             help="One command with its arguments, after --; or without -- several, each in quotes, which "
             "are compared. Those go to a shell.",
-            show_default=False,
         ),
     ],
     on: Annotated[
@@ -51,7 +51,6 @@ def weigh(
             metavar="PLATFORMS",
             help="Of native, container, guest and given (default: the first three, with --image two, with "
             "--given it); native is always in, it is the baseline.",
-            show_default=False,
         ),
     ] = None,
     cpus: Annotated[
@@ -70,7 +69,6 @@ def weigh(
             metavar="SHARE",
             help="Stop when the cost is known to within this, for example 5% (default: 2%, or a fifth of "
             "the cost itself, or this machine's noise).",
-            show_default=False,
         ),
     ] = None,
     min_trials: Annotated[int, typer.Option(metavar="N", help="Least runs on every platform.")] = 5,
@@ -82,9 +80,7 @@ def weigh(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick",
-            metavar="",
-            help="An answer in half a minute: three runs at least, of one boot.",
+            "--quick", help="An answer in half a minute: three runs at least, of one boot."
         ),
     ] = False,
     prepare: Prepare = None,
@@ -101,7 +97,6 @@ def weigh(
         typer.Option(
             metavar="NAME=V[,V...]",
             help="Compare the command with each value for {NAME}. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     workdir: Annotated[
@@ -109,13 +104,12 @@ def weigh(
         typer.Option(
             metavar="DIR",
             help="The command starts in a copy of it, in memory (default: this directory).",
-            show_default=False,
         ),
     ] = None,
     input: Input = None,
     tty: Annotated[
         bool,
-        typer.Option("--tty", metavar="", help="Give the command a terminal of its own."),
+        typer.Option("--tty", help="Give the command a terminal of its own."),
     ] = False,
     value: Value = None,
     value_json: ValueJson = None,
@@ -123,9 +117,7 @@ def weigh(
         str | None,
         typer.Option(metavar="NAME", help="Its name (default: as the command has it)."),
     ] = None,
-    value_unit: Annotated[
-        str, typer.Option(metavar="UNIT", help="Its unit.", show_default=False)
-    ] = "",
+    value_unit: Annotated[str, typer.Option(metavar="UNIT", help="Its unit.")] = "",
     higher_is_better: HigherIsBetter = False,
     device: Annotated[
         list[str] | None,
@@ -133,7 +125,6 @@ def weigh(
             metavar="/dev/NAME",
             help="Show the command this device, too: it sees no other than /dev/null and its like. "
             "What it does to it stays. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     network: Annotated[
@@ -152,14 +143,11 @@ def weigh(
             metavar="DIR|memory",
             help="Give the command a disk of its own: at $HYPERTARE_DISK, in a file without a name in DIR "
             "or in memory, forgotten in the end.",
-            show_default=False,
         ),
     ] = None,
     disk_size: Annotated[
         str | None,
-        typer.Option(
-            metavar="BYTES", help=f"Of that disk (default: {DISK_SIZE}).", show_default=False
-        ),
+        typer.Option(metavar="BYTES", help=f"Of that disk (default: {DISK_SIZE})."),
     ] = None,
     datapath: Annotated[
         str | None,
@@ -167,7 +155,6 @@ def weigh(
             metavar="NAME[,NAME...]",
             help="What moves the guest's packets to the peer: qemu, vhost, vhost-user, sidecore, auto; "
             "several are all weighed, each by a guest of its own.",
-            show_default=False,
         ),
     ] = None,
     image: Annotated[
@@ -176,7 +163,6 @@ def weigh(
             metavar="IMAGE",
             help="Weigh a container of your own engine: the command runs in a container of this image, and "
             "natively in the same files. It must be there: nothing is pulled.",
-            show_default=False,
         ),
     ] = None,
     engine: Annotated[
@@ -199,7 +185,6 @@ def weigh(
         typer.Option(
             metavar="KIND[,KIND]",
             help="Page tables that KVM gives the guest: nested, shadow (default: the host's).",
-            show_default=False,
         ),
     ] = None,
     pages: Annotated[
@@ -207,7 +192,6 @@ def weigh(
         typer.Option(
             metavar="SIZE[,SIZE...]",
             help="Pages of the guest's memory: 4K, 2M, thp (default: the host's way).",
-            show_default=False,
         ),
     ] = None,
     threshold: Annotated[
@@ -216,7 +200,7 @@ def weigh(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random order of trials.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep the run directory here.", show_default=False),
+        typer.Option(metavar="DIR", help="Keep the run directory here."),
     ] = None,
     json: Annotated[
         Path | None,
@@ -228,16 +212,11 @@ def weigh(
     ] = None,
     log: Annotated[
         bool,
-        typer.Option("--log", metavar="", help="Keep each run's output in the run directory."),
+        typer.Option("--log", help="Keep each run's output in the run directory."),
     ] = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Weigh a command: natively, in a container, in a guest, in one run.
 
@@ -355,11 +334,11 @@ def weigh(
         run_options = RunOptions(allow=allow).checked(prepared)
     except InputError as error:
         raise InputError(_as_options(error.what), error.do and _as_options(error.do)) from None
-    outputs.check(json=json, html=html)
+    check_outputs(json=json, html=html)
     if out is not None:
         Store.check_vacant(out)
     if dry_run:
-        show_design(prepared, outputs.is_stdout(json), run_options)
+        show_design(prepared, is_stdout(json), run_options)
         return
     with Watch(prepared.study) as watch:
         on_machine = resources_of(prepared, watch.notify, allow)
