@@ -52,10 +52,6 @@ class Outside(ProbeKind):
         own = "vcpu_s" if _has_driver_group(platform, phase) else "cpu_s"
         return phase.probe(node, self.name, own)
 
-    def cpu_share(self, platform: str, phase: Phase, node: str) -> float | None:
-        """Returns `cpu_s` as a share of one CPU's time."""
-        return phase.rate(node, self.name, self.cpu_s(platform, phase, node))
-
     def all_s(self, phase: Phase) -> float | None:
         """CPU time of all domains; none where the driver domain was not asked."""
         if (HOST, self.name) not in phase.probes:

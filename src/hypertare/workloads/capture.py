@@ -16,7 +16,7 @@ from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.sending import OFFERED, Sending, SendingSettings, loss
 from hypertare.workloads.stream_rate import goodput, packet_rate
-from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
+from hypertare.workloads.via import SHARED_MEMORY, via_misfit
 from hypertare.workloads.workload import (
     Line,
     NodeFacts,
@@ -68,7 +68,7 @@ class CaptureSettings(SendingSettings):
     def misfit(self, node: NodeFacts) -> str | None:
         if node.routed:
             return "no router forwards such frames: leave bench.topology out"
-        way = via_misfit(self.via, self.ring, node) or shared_misfit(self.via, node)
+        way = via_misfit(self.via, self.ring, node)
         return way or frame_misfit("frame", self.frame, 0, node.mtu)
 
     def carried_at_most(self, line: Line) -> float | None:

@@ -266,7 +266,7 @@ class Io(Workload):
         found = {"driver_cpu_per_operation": _each(phase, driver)}
         if driver is None:
             # Under Xen no kernel sees all domains.
-            found["run_per_operation"] = _each(phase, SCHEDSTAT.run_s(phase))
+            found["run_per_operation"] = _each(phase, phase.probe(HOST, SCHEDSTAT.name, "run_s"))
             layers = CPU_MODES.layers(phase, _task_cpu(phase))
             found |= {f"{name}_per_operation": _each(phase, s) for name, s in layers.items()}
         return found | {"cpu_per_operation": _each(phase, machine_cpu)}

@@ -16,7 +16,7 @@ from hypertare.workloads.capture import frame_misfit
 from hypertare.workloads.latencies import in_seconds, percentiles, spread
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
+from hypertare.workloads.via import SHARED_MEMORY, via_misfit
 from hypertare.workloads.workload import (
     SETTLE_S,
     NodeFacts,
@@ -70,7 +70,7 @@ class PingSettings(WorkloadSettings):
             return None
         if node.routed:
             return "no router forwards frames: take another protocol than 'frame'"
-        way = via_misfit(self.via, None, node) or shared_misfit(self.via, node)
+        way = via_misfit(self.via, None, node)
         return way or frame_misfit("message", self.message, line_rate.HEADER, node.mtu)
 
     @property

@@ -19,7 +19,7 @@ from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats.line_rate import Version
-from hypertare.workloads import counters
+from hypertare.workloads.counters import CPU, MACHINE_CPU, POLLING, TRANSLATION
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
 
@@ -338,9 +338,9 @@ class Workload(ABC):
     @property
     def responses(self) -> tuple[Response, ...]:
         """All that a trial of it may have."""
-        cpu = counters.CPU if self.works_on_node else counters.MACHINE_CPU
-        polling = counters.POLLING if self.polls else ()
-        translation = counters.TRANSLATION if self.translates else ()
+        cpu = CPU if self.works_on_node else MACHINE_CPU
+        polling = POLLING if self.polls else ()
+        translation = TRANSLATION if self.translates else ()
         return (*self.own_responses, *cpu, *polling, *translation)
 
     @property
