@@ -94,6 +94,11 @@ def fits_the_machine(study: Study) -> None:
 def walks_can_take_time(study: Study) -> None:
     """Of a processor that is emulated; a real one takes its own."""
     if not study.emulated.walks_take_time:
+        if study.emulated.walk_cost != 1:
+            raise ValueError(
+                f"emulated.walk_cost is {study.emulated.walk_cost:g}, but page walks take no time here: "
+                "name a processor with emulated.walks, or leave it out"
+            )
         return
     if not study.clock_kind.counts_instructions:
         raise ValueError(
@@ -104,13 +109,4 @@ def walks_can_take_time(study: Study) -> None:
         raise ValueError(
             f"[walk] adds modelled page walks to elapsed time, and with emulated.walks = "
             f"'{study.emulated.walks}' they are in it: leave one of the two out"
-        )
-
-
-def walks_that_cost_more_take_time(study: Study) -> None:
-    """Where page walks take no time, there is none to change."""
-    if study.emulated.walk_cost != 1 and not study.emulated.walks_take_time:
-        raise ValueError(
-            f"emulated.walk_cost is {study.emulated.walk_cost:g}, but page walks take no time here: name a "
-            "processor with emulated.walks, or leave it out"
         )

@@ -244,7 +244,6 @@ RULES: tuple[Callable[[Study], None], ...] = (
     sut.images_can_be_run,
     sut.network_of_host_can_be_had,
     emulated.walks_can_take_time,
-    emulated.walks_that_cost_more_take_time,
     walks_can_be_joined,
     bench.routing_can_be_had,
     sut.cpus_are_shared_out,

@@ -69,11 +69,11 @@ def mac_of(
     return None
 
 
-def model_of(variant: Variant, nic: plan.NicModel, study: Study) -> plan.NicModel | None:
+def model_of(variant: Variant, study: Study) -> plan.NicModel | None:
     """Returns the model of the variant's NIC, or None if its NIC is not an emulated card."""
     if study.machine_kind.boots_whole_pcs:
-        return None if variant.kind.nic == "paravirtual" else nic
-    return nic if variant.kind.nic == "modelled" else None
+        return None if variant.kind.nic == "paravirtual" else study.sut.nic
+    return study.sut.nic if variant.kind.nic == "modelled" else None
 
 
 def router_nic(study: Study, variant: Variant, side: Network, on: MachineResources) -> routers.Nic:
@@ -84,5 +84,4 @@ def router_nic(study: Study, variant: Variant, side: Network, on: MachineResourc
     name = f"eth{side.index}"
     if variant.kind.is_host:
         name = f"sut{side.rank}" if study.machine_kind.boots_whole_pcs else side.link
-    model = model_of(variant, study.sut.nic, study)
-    return routers.Nic(name, mac_of(variant, side.rank, study, on), model)
+    return routers.Nic(name, mac_of(variant, side.rank, study, on), model_of(variant, study))

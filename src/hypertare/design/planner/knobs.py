@@ -151,10 +151,13 @@ def _is_weighted(study: Study, variant: Variant) -> bool:
     return by == "hypervisor" or (by == "cgroups" and has_weights(study))
 
 
+_WEIGHTS: tuple[Place, ...] = ("driver", "guest")
+"""The places of knobs that set CPU weights."""
+
+
 def has_weights(study: Study) -> bool:
     """Whether guests of this host have CPU weights, which a bench must be made for."""
-    weights = [kind for kind in KNOBS if kind.place in ("driver", "guest")]
-    asked = any(_is_asked(study, kind) for kind in weights)
+    asked = any(_is_asked(study, kind) for kind in KNOBS if kind.place in _WEIGHTS)
     there = any(platform.weighted_by == "cgroups" for platform in study.platforms)
     return asked and there and study.machine_kind.weighs_guests
 

@@ -69,7 +69,12 @@ def routed(
     links = routed_links(study, under, on)
     if study.bench.line_rate is not None:
         nodes = [routers.on_shared_lines(node, count) for node in nodes]
-    return nodes, [*links, *_cores(study, nodes, ways, under)]
+    # On the links between routers only these speak, by OSPF; no other link is behind them.
+    used = {interface.link for node in nodes for interface in node.interfaces}
+    kind = plain_link(study) if under is None else "bridge"
+    cores = [name for name in map(routers.core, ways) if name in used]
+    links += [plan.Link(name=name, kind=kind, mtu=study.largest_mtu) for name in cores]
+    return nodes, links
 
 
 def _learning(
@@ -95,17 +100,6 @@ def _learning(
         kind = node.kind.model_copy(update={"initramfs": archives})
         node = node.model_copy(update={"kind": kind})
     return routers.speaking_ospf(node, core, argv)
-
-
-def _cores(
-    study: Study, nodes: Sequence[plan.Node], ways: Sequence[int], under: PcClass | None
-) -> Iterator[plan.Link]:
-    """Yields the links on which only routers speak, by OSPF; no other link is behind them."""
-    used = {interface.link for node in nodes for interface in node.interfaces}
-    kind = plain_link(study) if under is None else "bridge"
-    for name in map(routers.core, ways):
-        if name in used:
-            yield plan.Link(name=name, kind=kind, mtu=study.largest_mtu)
 
 
 def _routed_end(
