@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_duration
 
@@ -80,7 +80,7 @@ class Watch:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], description=text)
 
-    def _go_on(self, remaining_s: float, **fields: str) -> None:
+    def _go_on(self, remaining_s: float, **fields: Any) -> None:
         if self._bar is not None:
             elapsed_s = time.monotonic() - self._began
             total = max(elapsed_s + remaining_s, 1e-9)

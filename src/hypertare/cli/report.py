@@ -44,7 +44,6 @@ def report(
     format: Annotated[
         Format,
         typer.Option(
-            "--format",
             help="json is the summary; csv and parquet hold every trial; the last three are for "
             "readers of hyperfine's JSON, for Bencher and for github-action-benchmark.",
         ),
@@ -54,7 +53,6 @@ def report(
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html",
             metavar="FILE",
             help="Write the report as one HTML file, too; - prints it instead.",
         ),
@@ -93,7 +91,14 @@ def report(
             "Leave one of them out.",
         )
     if format is Format.table and (tuning := _tuning(run)) is not None:
-        _show_tuning(tuning, html)
+        from hypertare.report.tuning import show
+
+        if html is not None:
+            from hypertare.report import tuning_html
+
+            _write_page(tuning_html, tuning, html)
+        if not is_stdout(html):
+            show(tuning)
         return
     if format is Format.table and _show_tuning_over(run, html):
         return
@@ -139,17 +144,6 @@ def _tuning(run: Path) -> Tuning | None:
             f"{place} is damaged, or of another version: {error.errors()[0]['msg']}.",
             "`hypertare report RUN --format csv` shows its trials.",
         ) from None
-
-
-def _show_tuning(found: Tuning, html: Path | None) -> None:
-    from hypertare.report.tuning import show
-
-    if html is not None:
-        from hypertare.report import tuning_html
-
-        _write_page(tuning_html, found, html)
-    if not is_stdout(html):
-        show(found)
 
 
 def _show_tuning_over(run: Path, html: Path | None) -> bool:

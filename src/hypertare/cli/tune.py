@@ -216,12 +216,7 @@ def tune(
                 "--value-json": value_json,
                 "--higher-is-better": higher_is_better or None,
             }
-            for option, asked_for in asked_of_command.items():
-                if asked_for is not None:
-                    raise InputError(
-                        f"{option} says more of a command, and none is given.",
-                        "Give it after --: hypertare tune -- make. A study says such things itself.",
-                    )
+            _refuse_without_command(asked_of_command)
             file = asked_study(_only(words or []))
         if over is not None and from_ is not None:
             raise InputError(
@@ -307,6 +302,15 @@ def _of_command(
     # The budget is a time because the length of a trial is not known.
     file.raw["tune"] = {"budget": "10m", "platform": platform, "knobs": offered}
     return file
+
+
+def _refuse_without_command(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{option} says more of a command, and none is given.",
+                "Give it after --: hypertare tune -- make. A study says such things itself.",
+            )
 
 
 def _only(words: list[str]) -> str | None:

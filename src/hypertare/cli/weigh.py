@@ -495,13 +495,9 @@ def _as_options(text: str) -> str:
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(
         r'\b(?:factors\.)?sut\.(paging|pages|datapath|image|engine|network)(?: = "(\w+)")?',
-        _setting,
+        lambda found: f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}",
         text,
     )
-
-
-def _setting(found: re.Match[str]) -> str:
-    return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
 
 
 def _platforms(text: str | None, image: str | None, network: str, given: bool) -> list[str]:
