@@ -61,10 +61,6 @@ class CaptureSettings(SendingSettings):
     def counts_loss(self) -> bool:
         return True
 
-    @property
-    def has_loss_rate(self) -> bool:
-        return True
-
     def misfit(self, node: NodeFacts) -> str | None:
         if node.routed:
             return "no router forwards such frames: leave bench.topology out"

@@ -66,11 +66,12 @@ def measure(phase: Phase, node: str, role: str = "", moved: Sequence[str] = ()) 
     packets = NET_DEV.packets(phase, node)
     counts = of_guest(phase, node)
     backend = [phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vhost", "datapath")]
-    past_card = whole([phase.total(role, name) for name in moved])
-    cpu_s = whole([phase.total(role, name) for name in ("user_s", "system_s")])
-    if packets is not None and past_card is not None and cpu_s is not None:
-        packets += past_card
-        backend.append(cpu_s)
+    if role:
+        past_card = whole([phase.total(role, name) for name in moved])
+        cpu_s = whole([phase.total(role, name) for name in ("user_s", "system_s")])
+        if packets is not None and past_card is not None and cpu_s is not None:
+            packets += past_card
+            backend.append(cpu_s)
     if not counts or not packets:
         return {}
     counts["kicks"] = phase.probe(node, DATAPATH.name, "kicks")

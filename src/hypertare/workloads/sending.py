@@ -52,6 +52,10 @@ class SendingSettings(WorkloadSettings):
         return self.omit
 
     @property
+    def has_loss_rate(self) -> bool:
+        return self.counts_loss
+
+    @property
     def is_share_of_capacity(self) -> bool:
         return isinstance(self.rate, OfCapacity)
 

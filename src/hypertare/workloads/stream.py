@@ -109,10 +109,6 @@ class StreamSettings(SendingSettings):
         return self.protocol == "udp"
 
     @property
-    def has_loss_rate(self) -> bool:
-        return self.protocol == "udp"
-
-    @property
     def is_regular(self) -> bool:
         return self.protocol == "udp" and self.rate is not None
 

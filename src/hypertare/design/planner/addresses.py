@@ -54,14 +54,13 @@ def with_prefix(address: str, study: Study) -> str:
 
 
 def mac_of(
-    variant: Variant, rank: int, study: Study, on: MachineResources, index: int | None = None
+    variant: Variant, rank: int, study: Study, on: MachineResources, index: int
 ) -> str | None:
     """Returns the MAC address of a node under test, or of a node like it at another `index`.
 
     All NICs of an emulated PC have an address of the bench, and so have those of guests on other machines.
     Returns None for any other node, whose address the machine chooses.
     """
-    index = variant.index if index is None else index
     if study.machine_kind.boots_whole_pcs:
         return on.chance.mac(index, rank)
     if variant.kind.nic == "modelled":
@@ -84,4 +83,5 @@ def router_nic(study: Study, variant: Variant, side: Network, on: MachineResourc
     name = f"eth{side.index}"
     if variant.kind.is_host:
         name = f"sut{side.rank}" if study.machine_kind.boots_whole_pcs else side.link
-    return routers.Nic(name, mac_of(variant, side.rank, study, on), model_of(variant, study))
+    mac = mac_of(variant, side.rank, study, on, variant.index)
+    return routers.Nic(name, mac, model_of(variant, study))
