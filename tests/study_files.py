@@ -22,15 +22,18 @@ from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.quantities import parse_duration, parse_share, parse_size
 from hypertare.knobs.registry import KINDS as KNOB_KINDS
 from hypertare.knobs.registry import Knobs
+from hypertare.study.bench import BenchSettings
 from hypertare.study.bill import BillSettings
 from hypertare.study.claims import Claim
 from hypertare.study.effects import EffectsSettings
+from hypertare.study.emulated import Emulated
 from hypertare.study.given import GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
 from hypertare.study.remote import Remote
 from hypertare.study.search import SearchSettings
+from hypertare.study.sut import Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import KINDS
@@ -40,11 +43,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "study-files.md"
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
-    "`[sut]`": study.Sut,
+    "`[sut]`": Sut,
     "`[given]`": GivenMachine,
     "`[remote]`": Remote,
-    "`[emulated]`": study.Emulated,
-    "`[bench]`": study.BenchSettings,
+    "`[emulated]`": Emulated,
+    "`[bench]`": BenchSettings,
     "`[workloads.NAME]`": WorkloadSettings,
     **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
     "`[knobs]`": Knobs,

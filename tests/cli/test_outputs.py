@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.cli import outputs
+from hypertare.cli.outputs import write_result
 from tests import factory
 
 STUDY = """
@@ -105,11 +105,11 @@ def test_a_result_whose_file_cannot_be_written_after_all_is_not_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(MachineError) as caught:
-        outputs.put('{"a": 1}', tmp_path / "gone" / "file")
+        write_result('{"a": 1}', tmp_path / "gone" / "file")
     assert "cannot be written: No such file or directory" in str(caught.value)
     assert "stands on the standard output" in str(caught.value)
     assert json.loads(capsys.readouterr().out) == {"a": 1}
-    outputs.put('{"a": 2}', tmp_path / "file")
+    write_result('{"a": 2}', tmp_path / "file")
     assert json.loads((tmp_path / "file").read_text()) == {"a": 2}
 
 

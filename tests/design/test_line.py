@@ -8,7 +8,6 @@ from hypertare.base.errors import InputError
 from hypertare.base.quantities import parse_line_rate
 from hypertare.design import pc, planner
 from hypertare.design.design import make
-from hypertare.design.line import theoretical
 from hypertare.machines import batch
 from hypertare.protocol import plan
 from hypertare.study import StudyFile
@@ -38,7 +37,7 @@ type = "stream"
 
 
 def carried(*given: str, **more: str) -> float | None:
-    return theoretical(file(*given, **more).study(), "tcp")
+    return file(*given, **more).study().theoretical_goodput("tcp")
 
 
 def test_gigabit_ethernet_carries_941_mbps_of_tcp() -> None:
@@ -70,7 +69,7 @@ def test_on_an_emulated_machine_every_frame_takes_the_time_of_a_full_one() -> No
 
 def test_without_a_line_there_is_nothing_to_compare_with() -> None:
     study = StudyFile(file().text.replace('"1G"', '"none"'), "line.toml").study()
-    assert theoretical(study, "tcp") is None and not study.has_line
+    assert study.theoretical_goodput("tcp") is None and not study.has_line
     assert pc.make(pc.PC, study, 1, ()).line is None
     assert of_trial(None, {"goodput": 1.0}) == {}
     assert of_trial(2.0, {"rtt_p50": 1.0}) == {}

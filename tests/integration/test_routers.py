@@ -40,7 +40,11 @@ def machine() -> Iterator[LocalMachine]:
 
 
 def make(machine: LocalMachine, nodes: Sequence[plan.Node], limit_s: float = 30) -> None:
-    bench = plan.Bench(name="routers", nodes=tuple(nodes), links=routers.links(COUNT))
+    bench = plan.Bench(
+        name="routers",
+        nodes=tuple(nodes),
+        links=tuple(plan.Link(name=side.link) for side in routers.all_sides(COUNT)),
+    )
     ready = machine.make_bench(bench, limit_s)[-1]
     assert isinstance(ready, BenchReady) and ready.error is None, ready
 
@@ -243,7 +247,10 @@ def learned(machine: LocalMachine, address: str) -> bool:
 
 def check_ospf(machine: LocalMachine, nodes: Sequence[plan.Node], limit_s: float) -> None:
     """Router 1 learns of router 2's networks and forwards to them; router 3 of neither's."""
-    links = (*routers.links(3), plan.Link(name=routers.core()))
+    links = (
+        *(plan.Link(name=side.link) for side in routers.all_sides(3)),
+        plan.Link(name=routers.core()),
+    )
     bench = plan.Bench(name="ospf", nodes=tuple(nodes), links=links)
     ready = machine.make_bench(bench, limit_s)[-1]
     assert isinstance(ready, BenchReady) and ready.error is None, ready

@@ -34,7 +34,10 @@ NUMBERS = (*ALONE, *SPEAKING)
 MACS = {
     (side.router, side.side): f"52:54:00:78:00:{side.rank:02x}" for side in routers.all_sides(4)
 }
-LINKS = (*routers.links(4), plan.Link(name=routers.core()))
+LINKS = (
+    *(plan.Link(name=side.link) for side in routers.all_sides(4)),
+    plan.Link(name=routers.core()),
+)
 QUEUE = plan.Queue(discipline="pfifo", length=77)
 
 STREAMS = {"ipv4": 2, "ipv6": 3}

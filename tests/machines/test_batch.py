@@ -13,6 +13,7 @@ from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.design.pc import Nic, Pc
 from hypertare.design.planner import Chance, MachineResources
+from hypertare.design.planner.addresses import HUB_INTERFACE
 from hypertare.machines.batch import (
     Batch,
     TrialSlot,
@@ -170,7 +171,7 @@ def test_every_node_has_a_nic_of_its_own_on_the_hub() -> None:
     assert [nic.model for nic in nics] == ["e1000"] * 3
     assert len({nic.mac for nic in nics}) == 3
     host = next(node for node in bench.nodes if node.name == "host")
-    assert host.interfaces[0].name == planner.HUB_INTERFACE
+    assert host.interfaces[0].name == HUB_INTERFACE
 
 
 def test_a_seed_moves_what_chance_moves() -> None:

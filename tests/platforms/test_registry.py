@@ -17,7 +17,8 @@ from hypertare.machines.batch import make as make_batch
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.platforms.registry import BASELINE, KINDS, PlatformName, find, is_own_setting
 from hypertare.protocol import plan
-from hypertare.study import StudyFile, Sut
+from hypertare.study import StudyFile
+from hypertare.study.sut import Sut
 
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 MADE = pytest.mark.parametrize(

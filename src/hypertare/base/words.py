@@ -50,6 +50,14 @@ def factor_text(factor: str) -> str:
     return factor.rpartition(".")[2].replace("_", " ")
 
 
+def no_such(kind: str, given: object, known: Iterable[str]) -> str:
+    """Says that there is nothing of this name, and what there is."""
+    names = list(dict.fromkeys(known))
+    hint = did_you_mean(str(given), names)
+    listed = f"There are: {', '.join(names)}" if names else "There are none"
+    return f"there is no {kind} '{given}'.{hint} {listed}"
+
+
 def listing(things: Iterable[str], most: int = 6) -> str:
     """So many things and how many more: `a, b and 3 more`."""
     every = list(things)

@@ -12,6 +12,7 @@ import typer
 
 from hypertare.base import interrupt
 from hypertare.base.errors import HypertareError, InputError, MachineError, short_of_memory
+from hypertare.base.words import is_text
 
 # Objects made before Python looks for circles among them. Classes and modules, which a start makes by the
 # ten thousand, all stay.
@@ -40,48 +41,41 @@ def _version(wanted: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", metavar="", callback=_version, is_eager=True, help="Which it is."
-        ),
+        typer.Option("--version", callback=_version, is_eager=True, help="Which it is."),
     ] = False,
 ) -> None:
     """Weighs virtualisation: the same work natively, in a container and in a guest."""
 
 
 def _register() -> None:
-    from hypertare.cli import (
-        compare,
-        doctor,
-        given,
-        history,
-        image,
-        report,
-        run,
-        runs,
-        studies,
-        tune,
-        walk,
-        weigh,
-    )
+    from hypertare.cli.compare import compare
+    from hypertare.cli.doctor import doctor
+    from hypertare.cli.given import given_app
+    from hypertare.cli.history import history
+    from hypertare.cli.image import image_app
+    from hypertare.cli.report import report
+    from hypertare.cli.run import run
+    from hypertare.cli.runs import runs
+    from hypertare.cli.studies import studies_app
+    from hypertare.cli.tune import tune
     from hypertare.cli.verb import Verb
+    from hypertare.cli.walk import walk
+    from hypertare.cli.weigh import weigh
 
     before_a_command = app.command(
         context_settings={"allow_interspersed_args": False},
         options_metavar="[OPTIONS] --",
         cls=Verb,
     )
-    before_a_command(weigh.weigh)
-    app.command(cls=Verb)(run.run)
-    app.command(cls=Verb)(tune.tune)
-    before_a_command(walk.walk)
-    app.command(cls=Verb)(report.report)
-    app.command(cls=Verb)(runs.runs)
-    app.command(cls=Verb)(compare.compare)
-    app.command(cls=Verb)(history.history)
-    app.command(cls=Verb)(doctor.doctor)
-    app.add_typer(studies.app, name="studies")
-    app.add_typer(given.app, name="given")
-    app.add_typer(image.app, name="image")
+    before_a_command(weigh)
+    app.command(cls=Verb)(run)
+    app.command(cls=Verb)(tune)
+    before_a_command(walk)
+    for verb in (report, runs, compare, history, doctor):
+        app.command(cls=Verb)(verb)
+    app.add_typer(studies_app, name="studies")
+    app.add_typer(given_app, name="given")
+    app.add_typer(image_app, name="image")
 
 
 def main() -> None:
@@ -116,8 +110,6 @@ def main() -> None:
 
 def _refuse_bytes(words: list[str]) -> None:
     """Raises InputError for an argument that is not UTF-8: runs, plans and records hold UTF-8 text."""
-    from hypertare.base.words import is_text
-
     strange = next((word for word in words if not is_text(word)), None)
     if strange is not None:
         raise InputError(
@@ -144,6 +136,7 @@ def _refuse_little_room(words: list[str]) -> None:
 
 
 def _unforeseen(error: Exception) -> NoReturn:
+    """Reports an unexpected error and ends the process. Of a defect it names a file with the traceback."""
     if short_of_memory(error):
         _fail(
             MachineError(
@@ -156,7 +149,10 @@ def _unforeseen(error: Exception) -> NoReturn:
         where = f" ({error.filename})" if error.filename else ""
         print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
         sys.exit(1)
-    _defect(error)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    _say(f"hypertare: a defect of hypertare itself: {what}")
+    _say(f"  What was measured before is kept. Please report it with {_trace(error)}.")
+    sys.exit(HypertareError.status)
 
 
 def _by_interrupt(end: BaseException) -> bool:
@@ -205,14 +201,6 @@ def _say(text: str) -> None:
         )
         text = "\n".join(wrapper.fill(line) for line in text.splitlines())
     print(text, file=sys.stderr)
-
-
-def _defect(error: Exception) -> NoReturn:
-    """Reports an unexpected error, names a file with its traceback, and ends the process."""
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
-    _say(f"hypertare: a defect of hypertare itself: {what}")
-    _say(f"  What was measured before is kept. Please report it with {_trace(error)}.")
-    sys.exit(HypertareError.status)
 
 
 def _trace(error: Exception) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypertare.base.errors import InputError
+
 if TYPE_CHECKING:
     from hypertare.study import StudyFile
 
@@ -46,19 +48,15 @@ def study_file(
 
     if BASELINE not in platforms:
         platforms = [BASELINE, *platforms]
-    workload: dict[str, object] = {"type": "command", "command": commands[0]}
-    if prepare is not None:
-        workload["prepare"] = prepare
-    if input is not None:
-        workload["input"] = input
-    if tty:
-        workload["tty"] = True
-    if value is not None:
-        workload["value"] = value
-    if peer is not None:
-        workload["peer"] = peer
-    if disk is not None:
-        workload["disk"] = disk
+    asked = {
+        "prepare": prepare,
+        "input": input,
+        "tty": tty or None,
+        "value": value,
+        "peer": peer,
+        "disk": disk,
+    }
+    workload = {key: setting for key, setting in asked.items() if setting is not None}
     raw: dict[str, object] = {
         "name": name,
         "question": question or _question(commands, peer),
@@ -68,7 +66,7 @@ def study_file(
             **sut,
         },
         **({"given": given} if given else {}),
-        "workloads": {"command": workload},
+        "workloads": {"command": {"type": "command", "command": commands[0], **workload}},
         "design": design,
     }
     factors: dict[str, list[Any]] = {
@@ -116,8 +114,6 @@ def value_of(
     find: str | None, path: str | None, name: str | None, unit: str, higher_is_better: bool
 ) -> dict[str, object] | None:
     """Returns the `value` table of the study for the figure that the command prints; None without one."""
-    from hypertare.base.errors import InputError
-
     if find is None and path is None:
         if name is not None or unit or higher_is_better:
             raise InputError(

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError, UndecidedError, WorseError
+from hypertare.base.units import parse_share
+from hypertare.base.words import did_you_mean
 from hypertare.stats.practical import THRESHOLD
 
 
@@ -30,24 +33,19 @@ def compare(
             metavar="NAME",
             help="What decides, for example machine_cpu: by default each workload's leading response. "
             "May be repeated.",
-            show_default=False,
         ),
     ] = None,
     on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PLATFORM",
-            help="Where it decides, by default everywhere. May be repeated.",
-            show_default=False,
+            metavar="PLATFORM", help="Where it decides, by default everywhere. May be repeated."
         ),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", metavar="", help="Compare also runs of different commands or directories."
-        ),
+        typer.Option("--force", help="Compare also runs of different commands or directories."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold, 6 when it
     could not be seen whether it did.
@@ -55,7 +53,6 @@ def compare(
     Every platform decides by itself, as far as two runs of one machine may differ, and by its cost against
     native, which sees smaller changes: a busier machine makes both slower.
     """
-    from hypertare.base.errors import UndecidedError, WorseError
     from hypertare.findings import workload_mismatch
     from hypertare.findings.compare import Gate
     from hypertare.findings.compare import compare as compare_runs
@@ -97,9 +94,6 @@ def refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> N
     Raises:
         InputError: the run lacks one of them.
     """
-    from hypertare.base.errors import InputError
-    from hypertare.base.words import did_you_mean
-
     for name in asked:
         if name not in known:
             raise InputError(
@@ -109,9 +103,6 @@ def refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> N
 
 
 def _share(text: str) -> float:
-    from hypertare.base.errors import InputError
-    from hypertare.base.units import parse_share
-
     try:
         share = parse_share(text)
     except ValueError as error:

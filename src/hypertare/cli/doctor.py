@@ -14,12 +14,11 @@ _STYLES = {"ok": "green", "info": "cyan", "warn": "yellow", "bad": "bold red"}
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     put_back: Annotated[
         bool,
         typer.Option(
             "--put-back",
-            metavar="",
             help="As root: put back the settings of this host that a killed run has left changed.",
         ),
     ] = False,
@@ -30,11 +29,18 @@ def doctor(
     """
     from hypertare.base.host_files import Host
     from hypertare.doctor.checks import examine, verdict
+    from hypertare.machines.host.needs import require_root
+    from hypertare.machines.host.settings_lease import left_behind, recover
 
+    host = Host()
     if put_back:
-        _put_back()
+        if not left_behind(host):
+            print("no run has left a setting of this host changed")
+            return
+        require_root("hypertare doctor --put-back")
+        recover(host, print)
         return
-    findings = examine(Host())
+    findings = examine(host)
     if as_json:
         import json
         from dataclasses import asdict
@@ -45,19 +51,6 @@ def doctor(
         _print(verdict(findings), findings)
     if any(finding.status == "bad" for finding in findings):
         raise typer.Exit(3)
-
-
-def _put_back() -> None:
-    from hypertare.base.host_files import Host
-    from hypertare.machines.host.needs import require_root
-    from hypertare.machines.host.settings_lease import left_behind, recover
-
-    host = Host()
-    if not left_behind(host):
-        print("no run has left a setting of this host changed")
-        return
-    require_root("hypertare doctor --put-back")
-    recover(host, print)
 
 
 def _print(verdict: str, findings: Sequence[Finding]) -> None:

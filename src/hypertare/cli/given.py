@@ -10,17 +10,17 @@ import typer
 
 from hypertare.cli.verb import Verb
 
-app = typer.Typer(
+given_app = typer.Typer(
     help="Machines that you have already, to weigh with --given.", no_args_is_help=True
 )
 
 
-@app.callback()
+@given_app.callback()
 def given() -> None:
     """Machines that you have already, to weigh with --given."""
 
 
-@app.command("list", cls=Verb)
+@given_app.command("list", cls=Verb)
 def list_domains(
     connect: Annotated[
         str,
@@ -29,7 +29,7 @@ def list_domains(
             help="libvirt's, for example qemu:///system, vbox:///session, esx://HOST.",
         ),
     ] = "qemu:///system",
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the virtual machines that libvirt knows, with what they are made of.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hypertare.base.errors import HypertareError
+
 if TYPE_CHECKING:
     from hypertare.findings.history import Past
     from hypertare.runs.store import Meta
@@ -23,9 +25,7 @@ def history(
     response: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="In place of each workload's leading response. May be repeated.",
-            show_default=False,
+            metavar="NAME", help="In place of each workload's leading response. May be repeated."
         ),
     ] = None,
     on: Annotated[
@@ -33,10 +33,9 @@ def history(
         typer.Option(
             metavar="PLATFORM",
             help="By default all that are compared with native. May be repeated.",
-            show_default=False,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Show how the figures of a study went from run to run, and where they changed.
 
@@ -73,7 +72,6 @@ def history(
 
 def _of_same_work(last: Path, meta: Meta) -> tuple[list[Past], list[str]]:
     """The runs, the first one first, and the names of those that did other work or did not end."""
-    from hypertare.base.errors import HypertareError
     from hypertare.findings import workload_mismatch
     from hypertare.findings.history import Past
     from hypertare.runs import kept

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import stat
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hypertare.base.errors import InputError, writing
+from hypertare.cli.options import between_commas
 from hypertare.cli.verb import Verb
 
 if TYPE_CHECKING:
     from hypertare.machines.image.cache import Listed
 
-app = typer.Typer(
+image_app = typer.Typer(
     no_args_is_help=True, help="Guest kernels and initramfs archives, cached by content."
 )
 What = Literal["image", "emulator"]
 
 
-@app.command(cls=Verb)
+@image_app.command(cls=Verb)
 def build(
     what: Annotated[
         What, typer.Argument(help="An image, or the emulator that virtual time is made with.")
@@ -63,13 +70,11 @@ def build(
         image = build_image(
             kernel,
             profile,
-            programs=_names(programs),
+            programs=between_commas(programs),
             progress=status.update,
             refresh=refresh,
         )
     if as_json:
-        import json
-
         found = {
             "kernel": str(image.kernel),
             "kernel_name": image.kernel_name,
@@ -98,14 +103,12 @@ def _build_emulator(as_json: bool, sources: Path | None) -> None:
     with Console(stderr=True).status("emulator") as status:
         built = emulator.build(status.update, again=True, sources=sources)
     if as_json:
-        import json
-
         print(json.dumps({"emulator": str(built.program), "key": built.key}, indent=2))
         return
     print(f"emulator   {built.program}  ({built.program.stat().st_size / 1e6:.1f} MB)")
 
 
-@app.command(cls=Verb)
+@image_app.command(cls=Verb)
 def programs(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     work: Annotated[
@@ -120,8 +123,6 @@ def programs(
         _write_work(work)
         return
     if as_json:
-        import json
-
         found = {
             one.name: {"what": one.what, "commands": one.commands, "packages": one.packages}
             for one in SETS.values()
@@ -136,7 +137,6 @@ def _write_work(place: Path) -> None:
     """Writes the files that the program sets work on, with the same bytes as on an emulated machine."""
     from rich.console import Console
 
-    from hypertare.base.errors import InputError, writing
     from hypertare.machines.image.cache import Cache
     from hypertare.machines.image.programs import SETS, WORK, fetch_sources, work
 
@@ -154,11 +154,7 @@ def _write_work(place: Path) -> None:
     print(f"{len(members)} files in {place}")
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-@app.command("list", cls=Verb)
+@image_app.command("list", cls=Verb)
 def list_entries(
     as_json: Annotated[bool, typer.Option("--json", help="For programs: every entry.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Every entry, not their sums.")] = False,
@@ -168,9 +164,6 @@ def list_entries(
 
     cache = Cache()
     if as_json:
-        import json
-        from dataclasses import asdict
-
         print(json.dumps([asdict(listed) for listed in cache.listing()], default=str, indent=2))
         return
     if every:
@@ -179,7 +172,7 @@ def list_entries(
         _print_sums(f"cache {cache.root}", cache.listing())
 
 
-@app.command(cls=Verb)
+@image_app.command(cls=Verb)
 def gc(
     keep_days: Annotated[float, typer.Option(min=0, help="Keep what was used since.")] = 30.0,
     everything: Annotated[bool, typer.Option("--all", help="Keep nothing.")] = False,
@@ -195,8 +188,6 @@ def gc(
 
 
 def _print_table(title: str, entries: Sequence[Listed]) -> None:
-    import time
-
     from rich.console import Console
     from rich.table import Table
 
@@ -213,15 +204,11 @@ def _print_table(title: str, entries: Sequence[Listed]) -> None:
 
 def _print_sums(title: str, entries: Sequence[Listed]) -> None:
     """A row for each kind of entry, the largest first, and their sum."""
-    import time
-    from itertools import groupby
-
     from rich.console import Console
     from rich.table import Table
 
-    kinds = [
-        (kind, list(some)) for kind, some in groupby(sorted(entries, key=_kind_of), key=_kind_of)
-    ]
+    of_kind = attrgetter("kind")
+    kinds = [(kind, list(some)) for kind, some in groupby(sorted(entries, key=of_kind), of_kind)]
     kinds.sort(key=lambda one: -sum(listed.size for listed in one[1]))
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("what", "entries", "MB", "last used"):
@@ -248,10 +235,6 @@ _KINDS = {
     "virtual": "records of virtual time",
     "walks": "modelled page walks",
 }
-
-
-def _kind_of(listed: Listed) -> str:
-    return listed.kind
 
 
 def _ago(seconds: float) -> str:

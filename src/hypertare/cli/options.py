@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError
+
 
 def complete_study(incomplete: str) -> list[str]:
     from hypertare.study import builtin_names
@@ -22,7 +24,6 @@ AskedStudy = Annotated[
         metavar="STUDY",
         help="A built-in study's name (see `hypertare studies`), or a TOML file.",
         autocompletion=complete_study,
-        show_default=False,
     ),
 ]
 Settings = Annotated[
@@ -37,7 +38,6 @@ ModuleReload = Annotated[
     bool,
     typer.Option(
         "--allow-module-reload",
-        metavar="",
         help="For sut.paging, as root: load this host's KVM module anew while no guest runs; it is "
         "put back at the end.",
     ),
@@ -46,7 +46,6 @@ HugePages = Annotated[
     bool,
     typer.Option(
         "--allow-huge-pages",
-        metavar="",
         help='For sut.pages = "2M", as root: set pages of 2 MB aside on this host; they are given '
         "back at the end.",
     ),
@@ -57,7 +56,6 @@ Jobs = Annotated[
         min=1,
         metavar="N",
         help="Machines that run at the same time in virtual time; by default one a CPU.",
-        show_default=False,
     ),
 ]
 Cluster = Annotated[
@@ -65,22 +63,16 @@ Cluster = Annotated[
     typer.Option(
         metavar="ADDRESS",
         help="In virtual time, boot the machines on the workers of a Dask scheduler: tcp://HOST:8786.",
-        show_default=False,
     ),
 ]
 RunDirectory = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="The run directory (default: a new one in hypertare-runs).",
-        show_default=False,
-    ),
+    typer.Option(metavar="DIR", help="The run directory (default: a new one in hypertare-runs)."),
 ]
 Fresh = Annotated[
     bool,
     typer.Option(
         "--fresh",
-        metavar="",
         help="In virtual time, run also what is known already; exit status 5 if it differs.",
     ),
 ]
@@ -90,7 +82,6 @@ Given = Annotated[
         metavar="[NAME=]'ssh HOST'",
         help="A machine of yours that ssh reaches, by the platform given: any virtual machine, any "
         "hypervisor. May be repeated, with names: a='ssh a' b='ssh b'.",
-        show_default=False,
     ),
 ]
 Input = Annotated[
@@ -98,7 +89,6 @@ Input = Annotated[
     typer.Option(
         metavar="FILE",
         help="Each run reads it as its standard input, from the beginning; `< FILE` says the same.",
-        show_default=False,
     ),
 ]
 Peer = Annotated[
@@ -107,7 +97,6 @@ Peer = Annotated[
         metavar="CMD",
         help="Shell command of a server, started for each run on a peer across the bench's network. "
         "The command finds its address in HYPERTARE_PEER, the server its own in HYPERTARE_ADDRESS.",
-        show_default=False,
     ),
 ]
 Value = Annotated[
@@ -116,7 +105,6 @@ Value = Annotated[
         metavar="REGEX",
         help="Weigh a figure that the command prints, the group of this regular expression: "
         "'events per second: +([0-9.]+)'. Of several matches the last.",
-        show_default=False,
     ),
 ]
 ValueJson = Annotated[
@@ -124,17 +112,24 @@ ValueJson = Annotated[
     typer.Option(
         metavar="PATH",
         help="The same, of a command that prints JSON: end.sum_received.bits_per_second.",
-        show_default=False,
     ),
 ]
 HigherIsBetter = Annotated[
     bool,
-    typer.Option("--higher-is-better", metavar="", help="Of that figure; else less is better."),
+    typer.Option("--higher-is-better", help="Of that figure; else less is better."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show the design and the expected time; run nothing."),
 ]
 Prepare = Annotated[
     str | None,
     typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
 ]
+
+
+def between_commas(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -143,7 +138,6 @@ def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
     Raises:
         InputError: two have one name, or one that is taken.
     """
-    from hypertare.base.errors import InputError
     from hypertare.study.given import PEER
 
     found: dict[str, dict[str, str]] = {}

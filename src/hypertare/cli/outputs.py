@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+
+from hypertare.base.errors import InputError, MachineError
 
 STDOUT = Path("-")
 
@@ -13,14 +14,12 @@ def is_stdout(target: Path | None) -> bool:
     return target == STDOUT
 
 
-def check(**targets: Path | None) -> None:
+def check_outputs(**targets: Path | None) -> None:
     """Checks, before hours of work, that the targets can be written. Their keywords are the options' names.
 
     Raises:
         InputError: one of them cannot, or several are to be the standard output.
     """
-    from hypertare.base.errors import InputError
-
     here = [f"--{name}" for name, target in targets.items() if is_stdout(target)]
     if len(here) > 1:
         raise InputError(
@@ -28,30 +27,23 @@ def check(**targets: Path | None) -> None:
             "Give the other one a file.",
         )
     for target in targets.values():
-        if target is not None and not is_stdout(target):
-            _check_file(target)
+        if target is None or is_stdout(target):
+            continue
+        folder = target.absolute().parent
+        if not folder.is_dir():
+            raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
+        if target.is_dir():
+            raise InputError(f"{target} is a folder.", "Name a file.")
+        if not os.access(target if target.exists() else folder, os.W_OK):
+            raise InputError(f"{target} may not be written.", "Name a file elsewhere.")
 
 
-def _check_file(target: Path) -> None:
-    from hypertare.base.errors import InputError
-
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
-    if target.is_dir():
-        raise InputError(f"{target} is a folder.", "Name a file.")
-    if not os.access(target if target.exists() else folder, os.W_OK):
-        raise InputError(f"{target} may not be written.", "Name a file elsewhere.")
-
-
-def put(text: str, target: Path) -> None:
+def write_result(text: str, target: Path) -> None:
     """Writes a result of which no other copy exists; if its file cannot be written, prints it instead.
 
     Raises:
         MachineError: the file could not be written, and the result is on the standard output.
     """
-    from hypertare.base.errors import MachineError
-
     if is_stdout(target):
         print(text)
         return
@@ -63,9 +55,3 @@ def put(text: str, target: Path) -> None:
             f"{target} cannot be written: {error.strerror or error}.",
             "The result stands on the standard output instead.",
         ) from error
-
-
-def put_page(page: str) -> None:
-    """A report's page, to the standard output."""
-    sys.stdout.write(page)
-    sys.stdout.flush()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_duration
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from hypertare.design.design import WholePlot
     from hypertare.design.trials import FinishedTrial, PlannedTrial
     from hypertare.findings.so_far import CostSoFar, SoFar
@@ -25,7 +25,7 @@ class Watch:
 
     def __init__(self, study: Study) -> None:
         self._headline = {name: one.headline for name, one in study.workloads.items()}
-        self._bar = _Bar() if sys.stderr.isatty() else None
+        self._bar = _bar() if sys.stderr.isatty() else None
         self._began = time.monotonic()
         self._done = 0
         self._so_far: SoFar | None = None
@@ -37,44 +37,32 @@ class Watch:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
     def notify(self, text: str) -> None:
         if self._bar is None:
             _line(text)
-        else:
-            self._bar.show(text)
+        self._show(text)
 
     def bench(self, boot: int, plot: WholePlot) -> None:
-        if self._bar is None:
-            return
         guests = sum(variant.kind.uses_accelerator for variant in plot.variants)
         what = f"starting {guests} guest{'s' * (guests != 1)}" if guests else "making the bench"
         levels = ", ".join(f"{name} = {level}" for name, level in plot.levels.items())
-        self._bar.show(f"{what} {levels}".strip())
+        self._show(f"{what} {levels}".strip())
 
     def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None:
         """Shows how many of the requested boots of emulated machines have ended."""
         left = _at_most(remaining_s)
-        text = f"{done} of {of} boots, {at_once} at a time"
-        if self._bar is not None:
-            self._bar.show(text)
-            self._bar.go_on(self._elapsed_s, remaining_s, {"left": left})
-        elif done == 0:
+        self._show(f"{done} of {of} boots, {at_once} at a time")
+        self._go_on(remaining_s, left=left)
+        if self._bar is None and done == 0:
             _line(f"{of} boots, {at_once} at a time, {left}")
 
     def begin(self, planned: PlannedTrial) -> None:
-        if self._bar is None:
-            return
         kind = {"warmup": " (warm-up)", "search": " (search)"}.get(planned.kind, "")
-        self._bar.show(f"{planned.workload} on {planned.platform}{kind}")
+        self._show(f"{planned.workload} on {planned.platform}{kind}")
 
     def end(self, finished: FinishedTrial, remaining_s: float) -> None:
         self._done += 1
@@ -86,13 +74,17 @@ class Watch:
         found = self._found_text()
         if self._bar is None:
             _line(", ".join(filter(None, (f"{self._done} trials", left, found))))
-        else:
-            fields = {"left": left, "done": f"{self._done}", "found": found}
-            self._bar.go_on(self._elapsed_s, remaining_s, fields)
+        self._go_on(remaining_s, left=left, done=f"{self._done}", found=found)
 
-    @property
-    def _elapsed_s(self) -> float:
-        return time.monotonic() - self._began
+    def _show(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=text)
+
+    def _go_on(self, remaining_s: float, **fields: Any) -> None:
+        if self._bar is not None:
+            elapsed_s = time.monotonic() - self._began
+            total = max(elapsed_s + remaining_s, 1e-9)
+            self._bar.update(self._bar.task_ids[0], completed=elapsed_s, total=total, **fields)
 
     def _look(self, finished: FinishedTrial) -> None:
         """Updates the cost found so far. The stop rule has already loaded the libraries that this needs."""
@@ -119,48 +111,30 @@ class Watch:
         if self._bar is None:
             _line(f"warning: {text}")
         else:
-            self._bar.warn(text)
+            from rich.markup import escape
+
+            self._bar.console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)
 
 
-class _Bar:
+def _bar() -> Progress:
     """The progress bar on a terminal. Its library takes as long to load as a bench takes to make."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self._console = Console(stderr=True)
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            TextColumn("{task.fields[done]} trials"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[found]}"),
-            console=self._console,
-            transient=True,
-            refresh_per_second=2,  # the controller shares the CPUs that are measured
-        )
-        self._task = self._progress.add_task("setting up", total=1.0, done="0", left="", found="")
-
-    def start(self) -> None:
-        self._progress.start()
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-    def show(self, text: str) -> None:
-        self._progress.update(self._task, description=text)
-
-    def go_on(self, elapsed_s: float, remaining_s: float, fields: Mapping[str, Any]) -> None:
-        total = max(elapsed_s + remaining_s, 1e-9)
-        self._progress.update(self._task, completed=elapsed_s, total=total, **fields)
-
-    def warn(self, text: str) -> None:
-        from rich.markup import escape
-
-        self._console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=12),
+        TextColumn("{task.fields[done]} trials"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[found]}"),
+        console=Console(stderr=True),
+        transient=True,
+        refresh_per_second=2,  # the controller shares the CPUs that are measured
+    )
+    bar.add_task("setting up", total=1.0, done="0", left="", found="")
+    return bar
 
 
 def _line(text: str) -> None:

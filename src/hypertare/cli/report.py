@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hypertare.base.errors import InputError
+from hypertare.cli.outputs import check_outputs, is_stdout
+
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
     from hypertare.findings.tuning_over import TuningOver
@@ -41,21 +44,15 @@ def report(
     format: Annotated[
         Format,
         typer.Option(
-            "--format",
             help="json is the summary; csv and parquet hold every trial; the last three are for "
             "readers of hyperfine's JSON, for Bencher and for github-action-benchmark.",
         ),
     ] = Format.table,
-    json: Annotated[
-        bool, typer.Option("--json", metavar="", help="The same as --format json.")
-    ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", metavar="", help="Every response, of each cell.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every response, of each cell.")] = False,
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html",
             metavar="FILE",
             help="Write the report as one HTML file, too; - prints it instead.",
         ),
@@ -66,7 +63,6 @@ def report(
             metavar="FACTOR=LEVEL",
             help="In the page: every response, chart and trial of the cells with this level, where a run "
             "has too many to show all of each. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     baseline_level: Annotated[
@@ -75,16 +71,13 @@ def report(
             metavar="FACTOR=LEVEL",
             help="Compare a factor's other levels with this one, not with the study's first. May be "
             "repeated.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
-    from hypertare.base.errors import InputError
-    from hypertare.cli import outputs
     from hypertare.runs import kept
 
-    outputs.check(html=html)
+    check_outputs(html=html)
     if json:
         if format not in (Format.table, Format.json):
             raise InputError(
@@ -92,13 +85,20 @@ def report(
             )
         format = Format.json
     run = kept.find(run)
-    if outputs.is_stdout(html) and format is not Format.table:
+    if is_stdout(html) and format is not Format.table:
         raise InputError(
             f"--html - and --format {format} both go to the standard output.",
             "Leave one of them out.",
         )
     if format is Format.table and (tuning := _tuning(run)) is not None:
-        _show_tuning(tuning, html)
+        from hypertare.report.tuning import show
+
+        if html is not None:
+            from hypertare.report import tuning_html
+
+            _write_page(tuning_html, tuning, html)
+        if not is_stdout(html):
+            show(tuning)
         return
     if format is Format.table and _show_tuning_over(run, html):
         return
@@ -111,7 +111,7 @@ def report(
         from hypertare.report import html as pages
 
         _write_page(pages, found, html, whole=whole)
-    if not outputs.is_stdout(html):
+    if not is_stdout(html):
         _print(found, format, every)
 
 
@@ -119,10 +119,8 @@ def _write_page(
     pages: Any, found: Report | Tuning | TuningOver, html: Path, **settings: Any
 ) -> None:
     """`pages` is the module that draws them."""
-    from hypertare.cli import outputs
-
-    if outputs.is_stdout(html):
-        outputs.put_page(pages.render(found, **settings))
+    if is_stdout(html):
+        print(pages.render(found, **settings), end="", flush=True)
         return
     pages.write(found, html, **settings)
     print(f"report: {html}", file=sys.stderr)
@@ -137,7 +135,6 @@ def _tuning(run: Path) -> Tuning | None:
         return None
     from pydantic import ValidationError
 
-    from hypertare.base.errors import InputError
     from hypertare.findings.tuning import Tuning
 
     try:
@@ -149,25 +146,12 @@ def _tuning(run: Path) -> Tuning | None:
         ) from None
 
 
-def _show_tuning(found: Tuning, html: Path | None) -> None:
-    from hypertare.cli import outputs
-    from hypertare.report.tuning import show
-
-    if html is not None:
-        from hypertare.report import tuning_html
-
-        _write_page(tuning_html, found, html)
-    if not outputs.is_stdout(html):
-        show(found)
-
-
 def _show_tuning_over(run: Path, html: Path | None) -> bool:
     """Whether a directory holds a tuning of several levels, which is shown then."""
     from hypertare.tune import OVER_FILE
 
     if not (run / OVER_FILE).is_file():
         return False
-    from hypertare.cli import outputs
     from hypertare.report import tuning_over
     from hypertare.tune.over import read
 
@@ -176,7 +160,7 @@ def _show_tuning_over(run: Path, html: Path | None) -> bool:
         return False
     if html is not None:
         _write_page(tuning_over, found, html)
-    if not outputs.is_stdout(html):
+    if not is_stdout(html):
         tuning_over.show(found)
     return True
 
@@ -187,8 +171,6 @@ def _levels(option: str, asked: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: one is not given as FACTOR=LEVEL.
     """
-    from hypertare.base.errors import InputError
-
     for one in asked:
         if "=" not in one:
             raise InputError(
@@ -231,7 +213,6 @@ def _print(found: Report, format: Format, every: bool) -> None:
 
         show(found, every=every)
         return
-    from hypertare.base.errors import InputError
     from hypertare.report import data, markdown, others
 
     if format is Format.parquet:

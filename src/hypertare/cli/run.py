@@ -6,15 +6,18 @@ import contextlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hypertare.base.errors import HypertareError, InputError, writing
 from hypertare.base.units import human_duration
 from hypertare.cli.options import (
     AskedStudy,
     Cluster,
+    DryRun,
     Fresh,
     Given,
     HugePages,
@@ -24,13 +27,13 @@ from hypertare.cli.options import (
     Settings,
     given_machines,
 )
+from hypertare.cli.outputs import STDOUT, is_stdout
 
 _MIN_TRIALS = 5
 _SPARE = 1.5
 """Factor by which the suggested time limit exceeds the time of the trials seen so far."""
 
 if TYPE_CHECKING:
-    from hypertare.base.errors import HypertareError
     from hypertare.engine.ending import Ended
     from hypertare.engine.prepare import Prepared
     from hypertare.engine.run_options import RunOptions
@@ -45,16 +48,12 @@ def run(
     given: Given = None,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", metavar="", help="The study's short form: fewer trials, wider intervals."
-        ),
+        typer.Option("--quick", help="The study's short form: fewer trials, wider intervals."),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume",
-            metavar="",
-            help="Go on with the interrupted run in --out, as it was asked for.",
+            "--resume", help="Go on with the interrupted run in --out, as it was asked for."
         ),
     ] = False,
     seed: Annotated[
@@ -67,15 +66,10 @@ def run(
     fresh: Fresh = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
     json: Annotated[
         bool,
-        typer.Option("--json", metavar="", help="Print the summary as JSON in place of the table."),
+        typer.Option("--json", help="Print the summary as JSON in place of the table."),
     ] = False,
 ) -> None:
     """Carry out a study: run.sqlite, report.html and summary.json in a run directory.
@@ -96,7 +90,6 @@ def run(
     asked = None if dry_run or resume else Asked()
 
     from hypertare.base import loading, paths
-    from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.engine.machine_resources import resources
     from hypertare.engine.new_run import new_folder
@@ -131,7 +124,7 @@ def run(
         ended = carry_out(
             prepared, on, folder, watch, resume=resume, run_options=run_options, asked=asked
         )
-    finish(folder, ended, json=outputs.STDOUT if json else None)
+    finish(folder, ended, json=STDOUT if json else None)
 
 
 def _with_addresses(given: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -154,7 +147,6 @@ def say(text: str) -> None:
 
 
 def asked_study(study: str | None) -> StudyFile:
-    from hypertare.base.errors import InputError
     from hypertare.protocol.constants import RUN_FILE
     from hypertare.study import find
 
@@ -173,7 +165,6 @@ def asked_study(study: str | None) -> StudyFile:
 
 def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[StudyFile, int]:
     """The study of an earlier run with the settings that it had, and its seed."""
-    from hypertare.base.errors import InputError
     from hypertare.protocol.constants import RUN_FILE
     from hypertare.runs.store import Store
     from hypertare.study import StudyFile, find
@@ -203,8 +194,6 @@ def refuse_changes(changes: Mapping[str, object]) -> None:
     Raises:
         InputError: one of the options is given.
     """
-    from hypertare.base.errors import InputError
-
     for option, given in changes.items():
         if given:
             raise InputError(
@@ -231,16 +220,14 @@ def finish(
     """
     import shutil
 
-    from hypertare.base.errors import writing
-    from hypertare.cli import outputs
     from hypertare.cli.report import drawing, load
     from hypertare.report.terminal import show
 
     found = load(folder, ended.summary)
-    is_shown = not outputs.is_stdout(json) and not outputs.is_stdout(html)
+    is_shown = not is_stdout(json) and not is_stdout(html)
     if is_shown:
         show(found)
-    if outputs.is_stdout(json):
+    if is_stdout(json):
         print(found.summary.model_dump_json(indent=2), flush=True)
     elif json is not None:
         with writing(json):
@@ -249,26 +236,21 @@ def finish(
         from hypertare.report.html import write
 
         write(found, report)
-    if outputs.is_stdout(html):
-        outputs.put_page(report.read_text(encoding="utf-8"))
+    if is_stdout(html):
+        print(report.read_text(encoding="utf-8"), end="", flush=True)
     elif html is not None:
         with writing(html):
             shutil.copyfile(report, html)
     if is_shown:
         print(f"\nreport: {html or report}")
     if ended.interrupted:
-        print(
-            f"hypertare: interrupted; `hypertare run --resume --out {folder}` goes on with it.",
-            file=sys.stderr,
-        )
+        say(f"hypertare: interrupted; `hypertare run --resume --out {folder}` goes on with it.")
         raise typer.Exit(130)
     _require_results(found, folder, is_shown=is_shown)
 
 
 def _require_results(found: Report, folder: Path, *, is_shown: bool) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
-    from hypertare.base.errors import HypertareError
-
     searched = {one.platform for one in found.summary.loss_free if one.state != "failed"}
     weighed = searched | {trial.planned.platform for trial in found.trials if trial.counts}
     search = found.meta.settings.get("search") or {}
@@ -276,7 +258,17 @@ def _require_results(found: Report, folder: Path, *, is_shown: bool) -> None:
     missing = [name for name in wanted or found.meta.platforms if name not in weighed]
     if missing:
         if not found.failures and found.trials:
-            raise _too_short(found, missing)
+            # The time limit ended before the first measured trial.
+            summary, design = found.summary, found.meta.settings.get("design", {})
+            used = ((summary.ended or summary.started) - summary.started).total_seconds()
+            block = sum(trial.elapsed_s for trial in found.trials if trial.planned.of_cell)
+            wanted = used + _SPARE * block * int(design.get("min_trials", _MIN_TRIALS))
+            raise HypertareError(
+                f"The time limit went for boot and warm-ups: of {' and '.join(missing)} nothing was "
+                f"measured in {human_duration(used)}.",
+                f"It needs about {human_duration(60 * math.ceil(wanted / 60))}: --time-limit of weigh, "
+                "design.time_limit of a study.",
+            )
         failed = {failure.platform for failure in found.failures}
         do = f"`hypertare report {folder}` shows what there is."
         if is_shown and failed.issuperset(missing):
@@ -284,47 +276,22 @@ def _require_results(found: Report, folder: Path, *, is_shown: bool) -> None:
         raise HypertareError(f"No trial succeeded on {' and '.join(missing)}.", do)
 
 
-def _too_short(found: Report, missing: Sequence[str]) -> HypertareError:
-    """Returns the error for a run whose time limit ended before its first measured trial."""
-    from hypertare.base.errors import HypertareError
-
-    summary, design = found.summary, found.meta.settings.get("design", {})
-    used = ((summary.ended or summary.started) - summary.started).total_seconds()
-    block = sum(trial.elapsed_s for trial in found.trials if trial.planned.of_cell)
-    wanted = used + _SPARE * block * int(design.get("min_trials", _MIN_TRIALS))
-    return HypertareError(
-        f"The time limit went for boot and warm-ups: of {' and '.join(missing)} nothing was measured "
-        f"in {human_duration(used)}.",
-        f"It needs about {human_duration(60 * math.ceil(wanted / 60))}: --time-limit of weigh, "
-        "design.time_limit of a study.",
-    )
-
-
 def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | None = None) -> None:
     """Prints cells, order and expected time; of an emulated machine also how many boots."""
     import json as json_module
 
-    from hypertare.design.planner import expected_seconds
-    from hypertare.engine.expected import expected_run_s
+    from hypertare.engine.expected import expected_boots, expected_boots_s, expected_run_s
 
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
     jobs = (run_options and run_options.jobs) or 1
     if study.machine_kind.boots_whole_pcs:
-        from hypertare.engine.expected import expected_boots, expected_boots_s
-
         boots = expected_boots(study, design)
         least, most = (expected_boots_s(study, design, count, jobs) for count in boots)
     else:
         least, most = (expected_run_s(study, design, count) for count in blocks)
     most = min(study.design.time_limit, most)
-    first = [
-        (plot_index, design.cells[cell].levels, [t.platform for t in block], block)
-        for plot_index in design.plot_order(0)
-        for cell in design.cell_order(0, 0)
-        for block in [list(design.block(design.plots[plot_index], design.cells[cell], 0, 0))]
-    ]
     if as_json:
         document = {
             "study": study.name,
@@ -361,18 +328,19 @@ def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | Non
         each = study.design.blocks_of_a_boot
         print(f"each bench's boots by turns, {each} blocks each: {', '.join(hosts)}, and so on")
     print("first round, each block in random order:")
-    for _, levels, _, block in first:
+    for plot_index, cell_index in product(design.plot_order(0), design.cell_order(0, 0)):
+        cell = design.cells[cell_index]
         order = ", ".join(
             _variant_text(t.platform, {k: v for k, v in t.cell.items() if k.startswith("sut.")})
-            for t in block
+            for t in design.block(design.plots[plot_index], cell, 0, 0)
         )
-        text = ", ".join(f"{k} = {v}" for k, v in levels.items() if k != "workload")
-        print(f"  {levels['workload']}{' (' + text + ')' if text else ''}: {order}")
+        text = ", ".join(f"{k} = {v}" for k, v in cell.levels.items() if k != "workload")
+        print(f"  {cell.workload}{' (' + text + ')' if text else ''}: {order}")
     if boots:
         print(f"{_from_to(*map(str, boots))} boots of the machine, {jobs} at a time.")
     rounds = _from_to(str(study.design.min_trials), str(study.design.max_trials))
     time = _from_to(human_duration(min(least, most)), human_duration(most))
-    guessed = any(expected_seconds(work) is None for work in study.workloads.values())
+    guessed = any(work.expected_s is None for work in study.workloads.values())
     hint = " (what is not timed is guessed until it has run once)" if guessed else ""
     print(f"{design.trials_per_round} trials a round, {rounds} rounds: {time} expected{hint}.")
 

@@ -9,9 +9,9 @@ import typer
 
 
 def runs(
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", metavar="", help="All of them, not only the last 20.")
+        bool, typer.Option("--all", help="All of them, not only the last 20.")
     ] = False,
 ) -> None:
     """List the runs that are kept here and in the state directory, the last one first.

@@ -10,13 +10,15 @@ import typer
 from hypertare.cli.options import complete_study
 from hypertare.cli.verb import Verb
 
-app = typer.Typer(help="List the built-in studies, or show one.", invoke_without_command=True)
+studies_app = typer.Typer(
+    help="List the built-in studies, or show one.", invoke_without_command=True
+)
 
 
-@app.callback()
+@studies_app.callback()
 def studies(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the built-in studies with their questions."""
     if context.invoked_subcommand is not None:
@@ -38,7 +40,7 @@ def studies(
     Console().print(table)
 
 
-@app.command(cls=Verb)
+@studies_app.command(cls=Verb)
 def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME", autocompletion=complete_study, help="A built-in study.")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hypertare.base.errors import InputError
 from hypertare.base.units import human_duration
+from hypertare.base.words import level_text
 from hypertare.cli.commands import input_of, shown, study_file, value_of
 from hypertare.cli.options import (
     Cluster,
@@ -42,7 +43,6 @@ def complete_goal(incomplete: str) -> list[str]:
 
 def complete_factor(context: typer.Context, incomplete: str) -> list[str]:
     """The factors of the study that was named before."""
-    from hypertare.base.errors import InputError
     from hypertare.study import find
 
     words = context.params.get("words") or []
@@ -62,7 +62,6 @@ def tune(
             help="A built-in study's name (see `hypertare studies`), a TOML file, or a command after --: "
             "then the knobs are those of a guest that it can feel.",
             autocompletion=complete_study,
-            show_default=False,
         ),
     ] = None,
     goal: Annotated[
@@ -71,16 +70,11 @@ def tune(
             metavar="goodput|cpu|balance",
             help="What to gain (default: the study's).",
             autocompletion=complete_goal,
-            show_default=False,
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|TIME",
-            help="Trials (160), or time (10m) (default: the study's).",
-            show_default=False,
-        ),
+        typer.Option(metavar="N|TIME", help="Trials (160), or time (10m) (default: the study's)."),
     ] = None,
     from_: Annotated[
         Path | None,
@@ -88,7 +82,6 @@ def tune(
             "--from",
             metavar="RUN",
             help="A run of the study, whose cells the search then knows from the start.",
-            show_default=False,
         ),
     ] = None,
     over: Annotated[
@@ -98,7 +91,6 @@ def tune(
             help="A tuning for each level of a factor of the study (sut.guests=1,2,4,8; by itself: the "
             "study's levels), and the law that the best settings follow.",
             autocompletion=complete_factor,
-            show_default=False,
         ),
     ] = None,
     confirm: Annotated[
@@ -107,7 +99,6 @@ def tune(
             metavar="FACTOR=LEVEL",
             help="With --over: where that law is confirmed by fresh trials (default: in the middle of the "
             "widest gap between levels).",
-            show_default=False,
         ),
     ] = None,
     peer: Peer = None,
@@ -119,14 +110,12 @@ def tune(
     set_: Settings = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", metavar="", help="The study's short form, and 60 trials."),
+        typer.Option("--quick", help="The study's short form, and 60 trials."),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume",
-            metavar="",
-            help="Go on with the interrupted tuning in --out, as it was asked for.",
+            "--resume", help="Go on with the interrupted tuning in --out, as it was asked for."
         ),
     ] = False,
     seed: Annotated[
@@ -141,11 +130,11 @@ def tune(
     allow_huge_pages: HugePages = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", metavar="", help="Show what would be tuned; run nothing."),
+        typer.Option("--dry-run", help="Show what would be tuned; run nothing."),
     ] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", metavar="", help="Print tune.json in place of the tables."),
+        typer.Option("--json", help="Print tune.json in place of the tables."),
     ] = False,
 ) -> None:
     """Which knobs of a study matter, or of a guest for a command? Search, and confirm by fresh trials.
@@ -168,9 +157,9 @@ def tune(
     """
     from hypertare.base import paths
     from hypertare.base.extras import check_extra
-    from hypertare.cli import tune_over
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
+    from hypertare.cli.tune_over import show_levels, tune_levels
     from hypertare.engine.machine_resources import resources
     from hypertare.engine.new_run import new_folder
     from hypertare.engine.run_options import RunOptions
@@ -190,11 +179,11 @@ def tune(
         allow = Permissions(allow_module_reload, allow_huge_pages)
         checked = RunOptions(jobs, fresh, allow, cluster).checked(first)
         if dry_run:
-            tune_over.show_plan(sweep, checked.jobs or 1, json)
+            show_levels(sweep, checked.jobs or 1, json)
             return
         folder = folder or new_folder(f"{first.study.name}-tune-over", paths.runs_dir())
         with checked.connected(say) as connected:
-            tune_over.run(sweep, folder, connected, json)
+            tune_levels(sweep, folder, connected, json)
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
@@ -209,14 +198,6 @@ def tune(
         tuning.check_is_tuning(out)
     else:
         command = words if context.meta[AS_IT_IS] else None
-        asked_of_command = {
-            "--peer": peer,
-            "--prepare": prepare,
-            "--input": input,
-            "--value": value,
-            "--value-json": value_json,
-            "--higher-is-better": higher_is_better or None,
-        }
         if command:
             file = _of_command(
                 command,
@@ -227,10 +208,20 @@ def tune(
                 huge_pages=allow_huge_pages,
             )
         else:
+            asked_of_command = {
+                "--peer": peer,
+                "--prepare": prepare,
+                "--input": input,
+                "--value": value,
+                "--value-json": value_json,
+                "--higher-is-better": higher_is_better or None,
+            }
             _refuse_without_command(asked_of_command)
             file = asked_study(_only(words or []))
-        if over is not None:
-            _refuse_beside_over({"--from": from_})
+        if over is not None and from_ is not None:
+            raise InputError(
+                "--from is of one tuning, and --over makes several.", "Leave --from out."
+            )
         _override(file, set_ or [], quick, goal, budget)
         if from_ is not None:
             put(file.raw, "tune.known", str(kept.find(from_).resolve()), "--from")
@@ -240,7 +231,11 @@ def tune(
             asked = sweeps.asked(file, over, confirm, 1 if seed is None else seed)
             go_over(sweeps.prepare(file, asked), out)
             return
-        _refuse_without_over(confirm)
+        if confirm is not None:
+            raise InputError(
+                f"--confirm {confirm}: it says where the law of --over is confirmed, and there is none.",
+                "Say over which factor: --over sut.guests=1,2,4,8",
+            )
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
     run_options = RunOptions(jobs, fresh, allow, cluster).checked(prepared.run)
@@ -255,10 +250,9 @@ def tune(
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
         found = tuning.carry_out(prepared, on, folder, watch, run_options, resume=resume)
     if found is None:
-        print(
+        say(
             f"hypertare: interrupted, so nothing is recommended; what was measured is kept: "
-            f"`hypertare tune --resume --out {folder}` goes on with it.",
-            file=sys.stderr,
+            f"`hypertare tune --resume --out {folder}` goes on with it."
         )
         raise typer.Exit(130)
     if json:
@@ -271,10 +265,6 @@ def tune(
         write(found, report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
-
-
-_OF_COMMAND: dict[str, object] = {"budget": "10m", "platform": "guest"}
-"""Settings of a command's tuning. The budget is a time because the length of a trial is not known."""
 
 
 def _of_command(
@@ -292,7 +282,7 @@ def _of_command(
     from hypertare.platforms.registry import BASELINE
     from hypertare.tune.of_command import knobs_of_command
 
-    platform = str(_OF_COMMAND["platform"])
+    platform = "guest"
     file = study_file(
         [command],
         name="command",
@@ -309,44 +299,21 @@ def _of_command(
     offered = knobs_of_command(
         has_peer=peer is not None, has_vhost=can_use_vhost(Host()), huge_pages=huge_pages
     )
-    file.raw["tune"] = {**_OF_COMMAND, "knobs": offered}
+    # The budget is a time because the length of a trial is not known.
+    file.raw["tune"] = {"budget": "10m", "platform": platform, "knobs": offered}
     return file
 
 
 def _refuse_without_command(given: Mapping[str, object]) -> None:
-    from hypertare.base.errors import InputError
-
-    named = [name for name, value in given.items() if value is not None]
-    if named:
-        raise InputError(
-            f"{named[0]} says more of a command, and none is given.",
-            "Give it after --: hypertare tune -- make. A study says such things itself.",
-        )
-
-
-def _refuse_beside_over(given: Mapping[str, object]) -> None:
-    from hypertare.base.errors import InputError
-
     for option, value in given.items():
         if value is not None:
             raise InputError(
-                f"{option} is of one tuning, and --over makes several.", f"Leave {option} out."
+                f"{option} says more of a command, and none is given.",
+                "Give it after --: hypertare tune -- make. A study says such things itself.",
             )
 
 
-def _refuse_without_over(confirm: str | None) -> None:
-    from hypertare.base.errors import InputError
-
-    if confirm is not None:
-        raise InputError(
-            f"--confirm {confirm}: it says where the law of --over is confirmed, and there is none.",
-            "Say over which factor: --over sut.guests=1,2,4,8",
-        )
-
-
 def _only(words: list[str]) -> str | None:
-    from hypertare.base.errors import InputError
-
     if len(words) > 1:
         raise InputError(
             f"One study is tuned, and these are {len(words)}: {', '.join(words)}.",
@@ -403,8 +370,6 @@ def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
         }
         print(json_module.dumps(document, indent=2))
         return
-    from hypertare.base.words import level_text
-
     print(f"{prepared.run.study.name}: {prepared.run.study.question}")
     cpu = f", {aims.cpu.name}" if aims.cpu else ""
     print(

@@ -14,11 +14,11 @@ from hypertare.base.words import level_text
 if TYPE_CHECKING:
     from hypertare.design.planner import MachineResources
     from hypertare.engine.run_options import RunOptions
-    from hypertare.findings.tuning_over import AtLevel, TuningOver
+    from hypertare.findings.tuning_over import AtLevel
     from hypertare.tune.over import LevelTuning, Sweep
 
 
-def show_plan(sweep: Sweep, jobs: int, as_json: bool) -> None:
+def show_levels(sweep: Sweep, jobs: int, as_json: bool) -> None:
     """Prints the levels with what each tuning chooses from, and the expected time."""
     import json
 
@@ -48,22 +48,19 @@ def show_plan(sweep: Sweep, jobs: int, as_json: bool) -> None:
     for part in sweep.parts:
         print(f"  {asked.factor} = {level_text(part.level)}: {part.prepared.budget}")
     print(f"knobs: {', '.join(knob.path for knob in (*first.space.knobs, *first.space.ladders))}")
-    print(_about_confirmation(sweep))
+    if sweep.confirm is None:
+        print(
+            "confirms no law: the factor takes no whole number in the middle of its levels; --confirm "
+            f"{asked.factor}=LEVEL names one that is not tuned"
+        )
+    else:
+        place = f"{asked.factor} = {level_text(sweep.confirm.level)}"
+        print(f"confirms what the law says of {place}: at most {sweep.confirm_trials} trials")
     left_out = "" if first.counts_boots else " without boots"
     print(f"about {human_duration(sweep.expected_s(jobs))}{left_out}")
 
 
-def _about_confirmation(sweep: Sweep) -> str:
-    if sweep.confirm is None:
-        return (
-            "confirms no law: the factor takes no whole number in the middle of its levels; --confirm "
-            f"{sweep.asked.factor}=LEVEL names one that is not tuned"
-        )
-    place = f"{sweep.asked.factor} = {level_text(sweep.confirm.level)}"
-    return f"confirms what the law says of {place}: at most {sweep.confirm_trials} trials"
-
-
-def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None:
+def tune_levels(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None:
     """Tunes each level, prints what was found and writes the reports.
 
     Raises:
@@ -71,9 +68,11 @@ def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None
         Exit: Ctrl-C came first.
     """
     from hypertare.cli.progress import Watch
+    from hypertare.cli.report import drawing
     from hypertare.engine.machine_resources import resources
+    from hypertare.report import tuning_over
     from hypertare.report.tuning_html import write
-    from hypertare.tune import over, session
+    from hypertare.tune import OVER_FILE, over, session
 
     def look(part: LevelTuning) -> MachineResources:
         with Watch(part.prepared.run.study) as watch:
@@ -98,20 +97,12 @@ def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None
             file=sys.stderr,
         )
         raise typer.Exit(130)
-    _report(found, folder, json)
-
-
-def _report(found: TuningOver, folder: Path, json: bool) -> None:
-    from hypertare.cli.report import drawing
-    from hypertare.report.tuning_over import show, write
-    from hypertare.tune import OVER_FILE
-
     if json:
         print(found.model_dump_json(indent=2), flush=True)
     else:
         print()
-        show(found)
+        tuning_over.show(found)
     with drawing(folder) as report:
-        write(found, report)
+        tuning_over.write(found, report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / OVER_FILE}")

@@ -6,6 +6,8 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from hypertare.base.errors import InputError
+
 AS_IT_IS = "hypertare.as_it_is"
 """In a context's `meta`: whether what is to be run stands behind `--`."""
 
@@ -22,15 +24,10 @@ class Verb(TyperCommand):
         for parameter in self.params:
             # Of a command's own words some may be empty; they come as a list.
             if given.get(parameter.name) == "":
-                _refuse(parameter)
+                is_option = parameter.param_type_name == "option"
+                name = parameter.opts[0] if is_option else parameter.metavar
+                raise InputError(
+                    f"{name} is empty.",
+                    f"Give it a value{', or leave it out' if is_option else ''}.",
+                )
         return super().parse_args(ctx, args)
-
-
-def _refuse(parameter: Any) -> None:
-    from hypertare.base.errors import InputError
-
-    is_option = parameter.param_type_name == "option"
-    name = parameter.opts[0] if is_option else parameter.metavar
-    raise InputError(
-        f"{name} is empty.", f"Give it a value{', or leave it out' if is_option else ''}."
-    )

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError
+from hypertare.base.units import parse_share
+from hypertare.cli.outputs import check_outputs, write_result
 from hypertare.walk import processors as known
 
 
@@ -21,7 +24,6 @@ def walk(
         typer.Argument(
             metavar="COMMAND",
             help="The command with its arguments, after --. Pipes and && need bash -c '...'.",
-            show_default=False,
         ),
     ] = None,
     processor: Annotated[
@@ -31,11 +33,10 @@ def walk(
             help="A processor's name, a TOML file that describes one, or all. May be repeated. "
             f"[default: {known.DEFAULT}]",
             autocompletion=_complete_processor,
-            show_default=False,
         ),
     ] = None,
     list_processors: Annotated[
-        bool, typer.Option("--list-processors", metavar="", help="The processors' names.")
+        bool, typer.Option("--list-processors", help="The processors' names.")
     ] = False,
     cycles_per_instruction: Annotated[
         float,
@@ -50,9 +51,7 @@ def walk(
     ] = "25%",
     json: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the result here; - prints it.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="Write the result here; - prints it."),
     ] = None,
 ) -> None:
     """Model what page walks cost a command: natively, with shadow and with nested page tables.
@@ -66,13 +65,17 @@ def walk(
 
     hypertare walk --processor phenom2 --processor zen4 --json - -- sort FILE
     """
-    if list_processors:
-        _list()
-        return
     from rich.console import Console
 
-    from hypertare.base.errors import InputError
-    from hypertare.cli import outputs
+    if list_processors:
+        from rich.table import Table
+
+        table = Table("name", "processor", "page tables", box=None, header_style="bold")
+        for name in known.names():
+            found = known.find(name)
+            table.add_row(name, found.title, "nested or shadow" if found.nested else "shadow only")
+        Console().print(table)
+        return
     from hypertare.walk.options import Options
     from hypertare.walk.run import walk as run
     from hypertare.walk.show import show
@@ -80,39 +83,21 @@ def walk(
     if not command:
         raise InputError("There is no command.", "hypertare walk -- COMMAND")
     chosen = known.chosen(processor or [known.DEFAULT])
-    options = Options(_positive(cycles_per_instruction), _share(cache_share))
-    outputs.check(json=json)
+    if not 0 < cycles_per_instruction < 1000:
+        raise InputError(
+            f"--cpi {cycles_per_instruction:g}: write cycles per instruction, for example 0.8"
+        )
+    options = Options(cycles_per_instruction, _share(cache_share))
+    check_outputs(json=json)
     with _Meter() as meter:
         summary = run(command, chosen, options, meter.report)
     show(summary, Console(stderr=True, width=None if sys.stderr.isatty() else 110))
     if json is not None:
-        outputs.put(summary.model_dump_json(indent=2), json)
+        write_result(summary.model_dump_json(indent=2), json)
     raise typer.Exit(summary.status)
 
 
-def _list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("name", "processor", "page tables", box=None, header_style="bold")
-    for name in known.names():
-        found = known.find(name)
-        table.add_row(name, found.title, "nested or shadow" if found.nested else "shadow only")
-    Console().print(table)
-
-
-def _positive(number: float) -> float:
-    from hypertare.base.errors import InputError
-
-    if not 0 < number < 1000:
-        raise InputError(f"--cpi {number:g}: write cycles per instruction, for example 0.8")
-    return number
-
-
 def _share(text: str) -> float:
-    from hypertare.base.errors import InputError
-    from hypertare.base.units import parse_share
-
     try:
         share = parse_share(text)
     except ValueError as error:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hypertare.base.errors import InputError, MachineError
+from hypertare.base.words import did_you_mean
 from hypertare.cli.commands import Command, input_of, study_file, value_of
 from hypertare.cli.options import (
+    DryRun,
     Given,
     HigherIsBetter,
     HugePages,
@@ -20,8 +24,10 @@ from hypertare.cli.options import (
     Prepare,
     Value,
     ValueJson,
+    between_commas,
     given_machines,
 )
+from hypertare.cli.outputs import check_outputs, is_stdout
 from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
 
@@ -37,7 +43,6 @@ def weigh(
             metavar="COMMAND",
             help="One command with its arguments, after --; or without -- several, each in quotes, which "
             "are compared. Those go to a shell.",
-            show_default=False,
         ),
     ],
     on: Annotated[
@@ -46,7 +51,6 @@ def weigh(
             metavar="PLATFORMS",
             help="Of native, container, guest and given (default: the first three, with --image two, with "
             "--given it); native is always in, it is the baseline.",
-            show_default=False,
         ),
     ] = None,
     cpus: Annotated[
@@ -65,7 +69,6 @@ def weigh(
             metavar="SHARE",
             help="Stop when the cost is known to within this, for example 5% (default: 2%, or a fifth of "
             "the cost itself, or this machine's noise).",
-            show_default=False,
         ),
     ] = None,
     min_trials: Annotated[int, typer.Option(metavar="N", help="Least runs on every platform.")] = 5,
@@ -77,9 +80,7 @@ def weigh(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick",
-            metavar="",
-            help="An answer in half a minute: three runs at least, of one boot.",
+            "--quick", help="An answer in half a minute: three runs at least, of one boot."
         ),
     ] = False,
     prepare: Prepare = None,
@@ -96,7 +97,6 @@ def weigh(
         typer.Option(
             metavar="NAME=V[,V...]",
             help="Compare the command with each value for {NAME}. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     workdir: Annotated[
@@ -104,13 +104,12 @@ def weigh(
         typer.Option(
             metavar="DIR",
             help="The command starts in a copy of it, in memory (default: this directory).",
-            show_default=False,
         ),
     ] = None,
     input: Input = None,
     tty: Annotated[
         bool,
-        typer.Option("--tty", metavar="", help="Give the command a terminal of its own."),
+        typer.Option("--tty", help="Give the command a terminal of its own."),
     ] = False,
     value: Value = None,
     value_json: ValueJson = None,
@@ -118,9 +117,7 @@ def weigh(
         str | None,
         typer.Option(metavar="NAME", help="Its name (default: as the command has it)."),
     ] = None,
-    value_unit: Annotated[
-        str, typer.Option(metavar="UNIT", help="Its unit.", show_default=False)
-    ] = "",
+    value_unit: Annotated[str, typer.Option(metavar="UNIT", help="Its unit.")] = "",
     higher_is_better: HigherIsBetter = False,
     device: Annotated[
         list[str] | None,
@@ -128,7 +125,6 @@ def weigh(
             metavar="/dev/NAME",
             help="Show the command this device, too: it sees no other than /dev/null and its like. "
             "What it does to it stays. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     network: Annotated[
@@ -147,14 +143,11 @@ def weigh(
             metavar="DIR|memory",
             help="Give the command a disk of its own: at $HYPERTARE_DISK, in a file without a name in DIR "
             "or in memory, forgotten in the end.",
-            show_default=False,
         ),
     ] = None,
     disk_size: Annotated[
         str | None,
-        typer.Option(
-            metavar="BYTES", help=f"Of that disk (default: {DISK_SIZE}).", show_default=False
-        ),
+        typer.Option(metavar="BYTES", help=f"Of that disk (default: {DISK_SIZE})."),
     ] = None,
     datapath: Annotated[
         str | None,
@@ -162,7 +155,6 @@ def weigh(
             metavar="NAME[,NAME...]",
             help="What moves the guest's packets to the peer: qemu, vhost, vhost-user, sidecore, auto; "
             "several are all weighed, each by a guest of its own.",
-            show_default=False,
         ),
     ] = None,
     image: Annotated[
@@ -171,7 +163,6 @@ def weigh(
             metavar="IMAGE",
             help="Weigh a container of your own engine: the command runs in a container of this image, and "
             "natively in the same files. It must be there: nothing is pulled.",
-            show_default=False,
         ),
     ] = None,
     engine: Annotated[
@@ -194,7 +185,6 @@ def weigh(
         typer.Option(
             metavar="KIND[,KIND]",
             help="Page tables that KVM gives the guest: nested, shadow (default: the host's).",
-            show_default=False,
         ),
     ] = None,
     pages: Annotated[
@@ -202,7 +192,6 @@ def weigh(
         typer.Option(
             metavar="SIZE[,SIZE...]",
             help="Pages of the guest's memory: 4K, 2M, thp (default: the host's way).",
-            show_default=False,
         ),
     ] = None,
     threshold: Annotated[
@@ -211,7 +200,7 @@ def weigh(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random order of trials.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep the run directory here.", show_default=False),
+        typer.Option(metavar="DIR", help="Keep the run directory here."),
     ] = None,
     json: Annotated[
         Path | None,
@@ -223,16 +212,11 @@ def weigh(
     ] = None,
     log: Annotated[
         bool,
-        typer.Option("--log", metavar="", help="Keep each run's output in the run directory."),
+        typer.Option("--log", help="Keep each run's output in the run directory."),
     ] = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Weigh a command: natively, in a container, in a guest, in one run.
 
@@ -266,8 +250,6 @@ def weigh(
     asked = None if dry_run else Asked()
 
     from hypertare.base import loading, paths
-    from hypertare.base.errors import InputError
-    from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import FINISHED_WITH, finish, show_design
     from hypertare.engine.machine_resources import resources as resources_of
@@ -299,7 +281,13 @@ def weigh(
             "Name one, where a file without a name is made: a device is never written to. Or take "
             f"--disk {IN_MEMORY}.",
         )
-    _refuse_idle_datapath(datapath, peer)
+    if datapath is not None and peer is None:
+        raise InputError(
+            "--datapath says what moves a guest's packets, and this command has none to move: without a "
+            "peer there is no network.",
+            "Give it a server to speak with: --peer 'iperf3 -s' --datapath "
+            f"{datapath} 'iperf3 -n 100M -c $HYPERTARE_PEER'",
+        )
     machines = given_machines(given or [])
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
@@ -307,8 +295,8 @@ def weigh(
         platforms=_platforms(on, image, network, bool(machines)),
         varied={
             "cpus": _counts(cpus),
-            "paging": _words(paging or ""),
-            "pages": _words(pages or ""),
+            "paging": between_commas(paging or ""),
+            "pages": between_commas(pages or ""),
             "datapath": _datapaths(datapath),
             "given": list(machines),
         },
@@ -325,7 +313,7 @@ def weigh(
         },
         design={
             "warmup": warmup,
-            **_precision(precision),
+            **(_USUAL_PRECISION if precision is None else {"precision": precision}),
             "min_trials": min_trials,
             "max_trials": max_trials,
             "time_limit": time_limit,
@@ -346,11 +334,11 @@ def weigh(
         run_options = RunOptions(allow=allow).checked(prepared)
     except InputError as error:
         raise InputError(_as_options(error.what), error.do and _as_options(error.do)) from None
-    outputs.check(json=json, html=html)
+    check_outputs(json=json, html=html)
     if out is not None:
         Store.check_vacant(out)
     if dry_run:
-        show_design(prepared, outputs.is_stdout(json), run_options)
+        show_design(prepared, is_stdout(json), run_options)
         return
     with Watch(prepared.study) as watch:
         on_machine = resources_of(prepared, watch.notify, allow)
@@ -369,12 +357,9 @@ def _datapaths(text: str | None) -> list[str]:
     """Returns the datapaths that `text` names. Drops `vhost` from several, with a message, if this host
     lacks it.
     """
-    words = _words(text or "")
+    words = between_commas(text or "")
     if len(words) < 2 or "vhost" not in words:
         return words
-    import sys
-
-    from hypertare.base.errors import MachineError
     from hypertare.base.host_files import Host
     from hypertare.machines.host.vhost import check_vhost
 
@@ -390,19 +375,6 @@ def _datapaths(text: str | None) -> list[str]:
         )
         return others
     return words
-
-
-def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
-    """Refuses `--datapath` without `--peer`: such a command has no network in a guest."""
-    from hypertare.base.errors import InputError
-
-    if datapath is not None and peer is None:
-        raise InputError(
-            "--datapath says what moves a guest's packets, and this command has none to move: without a "
-            "peer there is no network.",
-            "Give it a server to speak with: --peer 'iperf3 -s' --datapath "
-            f"{datapath} 'iperf3 -n 100M -c $HYPERTARE_PEER'",
-        )
 
 
 def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> list[Command]:
@@ -424,8 +396,6 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
     names = [shlex.join(command) if as_it_is else command[0] for command in made]
     twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
     if twice is not None:
-        from hypertare.base.errors import InputError
-
         raise InputError(
             f"The command `{twice}` is given twice: what is compared must differ in something.",
             f"How much it differs from itself: '{twice}' '{twice} # again'.",
@@ -436,8 +406,6 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
 def _refuse_arguments(words: Sequence[str]) -> None:
     """`weigh make clean` means one command: its words are no commands."""
     import shutil
-
-    from hypertare.base.errors import InputError
 
     if len(words) < 2 or any(any(c.isspace() for c in word) for word in words):
         return
@@ -451,11 +419,9 @@ def _refuse_arguments(words: Sequence[str]) -> None:
 
 
 def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str]]:
-    from hypertare.base.errors import InputError
-
     name, equals, values = parameter.partition("=")
     place = f"{{{name}}}"
-    if not name or not equals or not _words(values):
+    if not name or not equals or not between_commas(values):
         raise InputError(
             f"--parameter-list {parameter}: write a name and its values.",
             "For example: --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'",
@@ -465,26 +431,14 @@ def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str
     return [
         [word.replace(place, value) for word in command]
         for command in commands
-        for value in _words(values)
+        for value in between_commas(values)
     ]
 
 
-_OF_COST = "20%"
-"""The default of `design.of_cost`: a guest that takes 25 times as long and one that takes 22 or 28 times
-give the same answer.
+_USUAL_PRECISION: dict[str, object] = {"precision": "2%", "of_cost": "20%", "of_noise": "100%"}
+"""`of_cost`: a guest that takes 25 times as long and one that takes 22 or 28 times give the same answer.
+`of_noise`: more trials would only average this machine's noise away; who wants that gives a precision.
 """
-
-_OF_NOISE = "100%"
-"""The default of `design.of_noise`. More trials would only average this machine's noise away; a user who
-wants that gives a precision.
-"""
-
-
-def _precision(asked: str | None) -> dict[str, object]:
-    if asked is None:
-        return {"precision": "2%", "of_cost": _OF_COST, "of_noise": _OF_NOISE}
-    return {"precision": asked}
-
 
 _QUICK: dict[str, object] = {
     "min_trials": 3,
@@ -541,17 +495,9 @@ def _as_options(text: str) -> str:
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(
         r'\b(?:factors\.)?sut\.(paging|pages|datapath|image|engine|network)(?: = "(\w+)")?',
-        _setting,
+        lambda found: f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}",
         text,
     )
-
-
-def _setting(found: re.Match[str]) -> str:
-    return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _platforms(text: str | None, image: str | None, network: str, given: bool) -> list[str]:
@@ -563,8 +509,6 @@ def _platforms(text: str | None, image: str | None, network: str, given: bool) -
     Raises:
         InputError: a platform is not allowed here.
     """
-    from hypertare.base.errors import InputError
-    from hypertare.base.words import did_you_mean
     from hypertare.platforms.registry import KINDS
 
     of_users = [kind.name for kind in KINDS.values() if not kind.is_made]
@@ -575,7 +519,7 @@ def _platforms(text: str | None, image: str | None, network: str, given: bool) -
         allowed = [name for name in allowed if name not in of_users]
         able = [name for name in allowed if image is None or KINDS[name].runs_images]
         return [name for name in able if network != "host" or not KINDS[name].has_own_kernel]
-    words = _words(text)
+    words = between_commas(text)
     for word in words:
         if word not in allowed:
             raise InputError(
@@ -586,8 +530,6 @@ def _platforms(text: str | None, image: str | None, network: str, given: bool) -
 
 
 def _counts(text: str) -> list[int]:
-    from hypertare.base.errors import InputError
-
     try:
         counts = [int(word) for word in text.split(",")]
     except ValueError:

@@ -158,7 +158,7 @@ def make(study: Study, seed: int) -> Design:
         Variant(kind.name, levels)
         for kind in study.platforms
         if kind.own_settings
-        for levels in combinations(_of_platform(side_by_side, kind))
+        for levels in combinations({p: v for p, v in side_by_side.items() if has_own(kind, p)})
     ]
     groups = [guests[i : i + MAX_GUESTS] for i in range(0, len(guests), MAX_GUESTS)] or [[]]
     plots = [
@@ -181,10 +181,6 @@ def name_nodes(variants: Sequence[Variant], guests: int) -> Iterator[Variant]:
     for index, variant in enumerate(variants):
         node = "host" if variant.kind.is_baseline else f"{variant.platform}{index}"
         yield Variant(variant.platform, variant.levels, node, index, guests)
-
-
-def _of_platform(factors: dict[str, Any], kind: Platform) -> dict[str, Any]:
-    return {path: levels for path, levels in factors.items() if has_own(kind, path)}
 
 
 def _bench_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any]]:

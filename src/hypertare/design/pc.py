@@ -103,13 +103,6 @@ def walk_options(processor: str, cache_share: float, walk_cost: float) -> list[s
     return [f"--walks={processor}", f"--cache-share={cache_share}", f"--walk-cost={walk_cost}"]
 
 
-def _of_knobs(study: Study) -> tuple[str, ...]:
-    """Modules of the knobs that any cell sets in the driver domain."""
-    varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
-    asked = [one for one in KINDS if study.knobs.level(one) is not None or one.name in varied]
-    return tuple(module for knob in asked for module in knob.modules)
-
-
 def make(
     kind: PcClass,
     study: Study,
@@ -119,6 +112,8 @@ def make(
     walks: str | None = None,
 ) -> Pc:
     """The PC of this class for a study's settings; `programs` as `memory`, `walks` as of `Pc`."""
+    varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
+    knobs = [one for one in KINDS if study.knobs.level(one) is not None or one.name in varied]
     return Pc(
         clock=study.clock,
         shift=study.emulated.shift,
@@ -135,7 +130,8 @@ def make(
         modules=(
             *kind.modules,
             *(() if study.bench.line_rate is None else _OF_A_SWITCH),
-            *(_of_knobs(study) if kind.has_driver_domain else ()),
+            # Of the knobs that any cell sets in the driver domain.
+            *(module for one in knobs if kind.has_driver_domain for module in one.modules),
         ),
         # Media of disks are in its memory.
         driver_memory=study.sut.driver_memory + _media(study) if kind.has_driver_domain else None,

@@ -160,11 +160,6 @@ def speaking_ospf(router: plan.Node, core: plan.Interface, argv: Sequence[str]) 
     )
 
 
-def links(count: int) -> tuple[plan.Link, ...]:
-    """Returns the links of `count` routers: two bridges for each."""
-    return tuple(plan.Link(name=side.link) for side in all_sides(count))
-
-
 def end(
     side: Network,
     kind: plan.NodeKind,

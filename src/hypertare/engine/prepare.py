@@ -22,7 +22,7 @@ from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.study import BASELINE, Study, StudyFile, published
-from hypertare.study.programs import is_own
+from hypertare.study.programs import is_own_program
 from hypertare.study.published import Point
 from hypertare.walk import processors
 from hypertare.walk.processors import Description
@@ -317,7 +317,7 @@ def _check_command(name: str, program: str, workdir: Path | None) -> None:
 def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
     """The study's programs; paths are relative to its file, and absolute here."""
     names = study.sut.programs
-    return tuple(str(file.folder / name) if is_own(name) else name for name in names)
+    return tuple(str(file.folder / name) if is_own_program(name) else name for name in names)
 
 
 def _check_in_image(name: str, programs: tuple[str, ...], sets: tuple[str, ...]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from hypertare.design import line
 from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.outcome import outcome, warnings
@@ -50,7 +49,7 @@ class TrialRecorder:
             ended.error,
             ended.seconds,
             fingerprint,
-            line.theoretical(self.file.cell(ended.place.levels), planned.workload),
+            self.file.cell(ended.place.levels).theoretical_goodput(planned.workload),
         )
         self.journal.append(finished, ended.records)
         return finished

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import sysctls
 from hypertare.protocol import plan
 
-
-class BusyPoll(KnobKind[int]):
-    name = "busy_poll"
-    place = "interface"
-    commands = {"": sysctls(("net.core.busy_poll", "net.core.busy_read"))}
-    for_own_machines = True
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.BusyPoll(microseconds=level)
-
-
-BUSY_POLL = BusyPoll()
+BUSY_POLL = KnobKind[int](
+    name="busy_poll",
+    place="interface",
+    commands={"": sysctls(("net.core.busy_poll", "net.core.busy_read"))},
+    for_own_machines=True,
+    for_agent=lambda level, _: [plan.BusyPoll(microseconds=level)],
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.knobs.knob import Count, KnobKind
 from hypertare.platforms.commands import of_interface
 from hypertare.protocol import plan
 
@@ -20,20 +19,18 @@ class DeferSettings(Settings):
     flush_timeout_ns: Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 
 
-class DeferHardIrqs(KnobKind[DeferSettings]):
-    name = "defer_hard_irqs"
-    place = "interface"
-    is_of_interface = True
-    commands = {
+DEFER_HARD_IRQS = KnobKind[DeferSettings](
+    name="defer_hard_irqs",
+    place="interface",
+    is_of_interface=True,
+    commands={
         "polls": of_interface("napi_defer_hard_irqs"),
         "flush_timeout_ns": of_interface("gro_flush_timeout", "In nanoseconds."),
-    }
-    for_own_machines = True
-
-    def for_agent(self, level: DeferSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.DeferHardIrqs(
+    },
+    for_own_machines=True,
+    for_agent=lambda level, target: [
+        plan.DeferHardIrqs(
             interface=target.interface, polls=level.polls, flush_timeout_ns=level.flush_timeout_ns
         )
-
-
-DEFER_HARD_IRQS = DeferHardIrqs()
+    ],
+)

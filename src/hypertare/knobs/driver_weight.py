@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, at_boot
 from hypertare.protocol import plan
 
@@ -20,13 +19,9 @@ def _typed(change: KnobChange) -> Entry:
     )
 
 
-class DriverWeight(KnobKind[int]):
-    name = "driver_weight"
-    place = "driver"
-    commands = {"": _typed}
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.SchedulerWeight(weight=level)
-
-
-DRIVER_WEIGHT = DriverWeight()
+DRIVER_WEIGHT = KnobKind[int](
+    name="driver_weight",
+    place="driver",
+    commands={"": _typed},
+    for_agent=lambda level, _: [plan.SchedulerWeight(weight=level)],
+)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange
 from hypertare.protocol import plan
 
@@ -18,15 +16,13 @@ def _typed(change: KnobChange) -> Entry:
     return Entry("host", look_first=("xl sched-credit",), note=note)
 
 
-class GuestWeights(KnobKind[tuple[int, ...]]):
-    name = "guest_weights"
-    place = "guest"
-    commands = {"": _typed}
-
-    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
-        """Guests beyond the last weight have none."""
-        for weight in level[target.rank : target.rank + 1]:
-            yield plan.SchedulerWeight(weight=weight, guest=target.guest)
-
-
-GUEST_WEIGHTS = GuestWeights()
+GUEST_WEIGHTS = KnobKind[tuple[int, ...]](
+    name="guest_weights",
+    place="guest",
+    commands={"": _typed},
+    # Guests beyond the last weight have none.
+    for_agent=lambda level, target: [
+        plan.SchedulerWeight(weight=weight, guest=target.guest)
+        for weight in level[target.rank : target.rank + 1]
+    ],
+)

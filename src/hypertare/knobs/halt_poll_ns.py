@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, into, slug
 from hypertare.protocol import plan
 
@@ -25,14 +24,10 @@ def _typed(change: KnobChange) -> Entry:
     return Entry("host", (f"cat {_PARAMETER}",), (apply,), (keep,), (undo, f"rm -f {file}"))
 
 
-class HaltPollNs(KnobKind[int]):
-    name = "halt_poll_ns"
-    place = "below"
-    commands = {"": _typed}
-    for_own_machines = True
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.HaltPollNs(nanoseconds=level)
-
-
-HALT_POLL_NS = HaltPollNs()
+HALT_POLL_NS = KnobKind[int](
+    name="halt_poll_ns",
+    place="below",
+    commands={"": _typed},
+    for_own_machines=True,
+    for_agent=lambda level, _: [plan.HaltPollNs(nanoseconds=level)],
+)

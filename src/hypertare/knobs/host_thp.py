@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from hypertare.knobs.thp import Thp, typed
+from hypertare.knobs.thp import kind_of
 
-
-class HostThp(Thp):
-    name = "host_thp"
-    place = "below"
-    commands = typed("host")
-
-
-HOST_THP = HostThp()
+HOST_THP = kind_of("host_thp", "below", "host")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
+from hypertare.knobs.knob import Count, KnobKind, SomeOf
 from hypertare.platforms.commands import Entry, KnobChange, by_ethtool, on_or_off, one_line
 from hypertare.protocol import plan
 
@@ -25,15 +23,13 @@ def _typed(change: KnobChange) -> Entry:
     return by_ethtool(change, "c", name, show)
 
 
-class InterruptCoalescing(KnobKind[CoalescingSettings]):
-    name = "interrupt_coalescing"
-    place = "interface"
-    is_of_interface = True
-    commands = {"*": _typed}
-    for_own_machines = True
-
-    def for_agent(self, level: CoalescingSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.InterruptCoalescing(interface=target.interface, **level.model_dump())
-
-
-INTERRUPT_COALESCING = InterruptCoalescing()
+INTERRUPT_COALESCING = KnobKind[CoalescingSettings](
+    name="interrupt_coalescing",
+    place="interface",
+    is_of_interface=True,
+    commands={"*": _typed},
+    for_own_machines=True,
+    for_agent=lambda level, target: [
+        plan.InterruptCoalescing(interface=target.interface, **level.model_dump())
+    ],
+)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import commanded
 from hypertare.protocol import plan
 
@@ -20,15 +19,11 @@ _typed = commanded(
 )
 
 
-class InterruptCpus(KnobKind[tuple[int, ...]]):
-    name = "interrupt_cpus"
-    place = "interface"
-    is_of_interface = True
-    commands = {"": _typed}
-    for_own_machines = True
-
-    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
-        yield plan.InterruptCpus(interface=target.interface, cpus=level)
-
-
-INTERRUPT_CPUS = InterruptCpus()
+INTERRUPT_CPUS = KnobKind[tuple[int, ...]](
+    name="interrupt_cpus",
+    place="interface",
+    is_of_interface=True,
+    commands={"": _typed},
+    for_own_machines=True,
+    for_agent=lambda level, target: [plan.InterruptCpus(interface=target.interface, cpus=level)],
+)

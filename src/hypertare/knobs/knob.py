@@ -1,14 +1,13 @@
-"""The base class of knobs: the place of a knob, the agent's settings for it, and the user's commands.
+"""What a knob is: its place, the agent's settings for it, and the user's commands.
 
 Each knob has one file beside this one and an entry in `registry.py`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -75,26 +74,22 @@ class SomeOf(Settings):
         return self
 
 
-class KnobKind(ABC, Generic[T]):
+@dataclass(frozen=True, eq=False)
+class KnobKind(Generic[T]):
     """A knob whose level in a study is a T. `name` is its key in `[knobs]`.
 
     `commands` holds the commands by which a user sets the knob. Its keys are the keys of the level's table,
     `*` for any key, or the empty text if the level is no table.
     """
 
-    name: ClassVar[str]
-    place: ClassVar[Place]
-    commands: ClassVar[Mapping[str, Maker]]
-
-    for_own_machines: ClassVar[bool] = False
+    name: str
+    place: Place
+    commands: Mapping[str, Maker]
+    for_agent: Callable[[T, Target], Iterable[plan.Knob]]
+    """Makes the agent's settings for a level of this knob at a target."""
+    for_own_machines: bool = False
     """Whether it is set only on systems under test that are no part of this host."""
-
-    is_of_interface: ClassVar[bool] = False
+    is_of_interface: bool = False
     """It is of one interface of a node, and not of its kernel."""
-
-    modules: ClassVar[tuple[str, ...]] = ()
+    modules: tuple[str, ...] = ()
     """Kernel modules that a driver domain needs to set it; its kernel loads none by itself."""
-
-    @abstractmethod
-    def for_agent(self, level: T, target: Target) -> Iterator[plan.Knob]:
-        """Yields the agent's settings for a level of this knob at a target."""

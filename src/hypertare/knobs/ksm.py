@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.knobs.knob import Count, KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, of_memory
 from hypertare.protocol import plan
 
@@ -33,19 +32,15 @@ def _typed_run(change: KnobChange) -> Entry:
     return made(change.shown(lambda text: number.get(text, text)))
 
 
-class Ksm(KnobKind[KsmSettings]):
-    name = "ksm"
-    place = "below"
-    commands = {
+KSM = KnobKind[KsmSettings](
+    name="ksm",
+    place="below",
+    commands={
         "": _typed_run,
         "run": _typed_run,
         "pages_to_scan": of_memory("ksm/pages_to_scan", "host"),
         "sleep_ms": of_memory("ksm/sleep_millisecs", "host"),
-    }
-    for_own_machines = True
-
-    def for_agent(self, level: KsmSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.Ksm(**level.model_dump())
-
-
-KSM = Ksm()
+    },
+    for_own_machines=True,
+    for_agent=lambda level, _: [plan.Ksm(**level.model_dump())],
+)

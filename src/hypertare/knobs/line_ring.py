@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, by_ethtool
 from hypertare.protocol import plan
 
@@ -39,13 +38,9 @@ def _typed(change: KnobChange) -> Entry:
     return replace(by_ethtool(change, "g", "tx"), where="host", note=note)
 
 
-class LineRing(KnobKind[int]):
-    name = "line_ring"
-    place = "line"
-    commands = {"": _typed}
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.RingSizes(interface=target.interface, tx=level)
-
-
-LINE_RING = LineRing()
+LINE_RING = KnobKind[int](
+    name="line_ring",
+    place="line",
+    commands={"": _typed},
+    for_agent=lambda level, target: [plan.RingSizes(interface=target.interface, tx=level)],
+)

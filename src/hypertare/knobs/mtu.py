@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, commanded, quoted
 from hypertare.protocol import plan
 
@@ -39,14 +39,10 @@ def _typed(change: KnobChange) -> Entry:
     return replace(entry, xml=xml if change.system.virtual else None)
 
 
-class Mtu(KnobKind[int]):
-    name = "mtu"
-    place = "link"
-    is_of_interface = True
-    commands = {"": _typed}
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.Mtu(interface=target.interface, bytes=level)
-
-
-MTU = Mtu()
+MTU = KnobKind[int](
+    name="mtu",
+    place="link",
+    is_of_interface=True,
+    commands={"": _typed},
+    for_agent=lambda level, target: [plan.Mtu(interface=target.interface, bytes=level)],
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.knobs.knob import Count, KnobKind
 from hypertare.platforms.commands import sysctls
 from hypertare.protocol import plan
 
@@ -20,17 +19,15 @@ class NapiBudgetSettings(Settings):
     microseconds: Count | None = None
 
 
-class NapiBudget(KnobKind[NapiBudgetSettings]):
-    name = "napi_budget"
-    place = "interface"
-    commands = {
+NAPI_BUDGET = KnobKind[NapiBudgetSettings](
+    name="napi_budget",
+    place="interface",
+    commands={
         "packets": sysctls(("net.core.netdev_budget",)),
         "microseconds": sysctls(("net.core.netdev_budget_usecs",)),
-    }
-    for_own_machines = True
-
-    def for_agent(self, level: NapiBudgetSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.NapiBudget(packets=level.packets, microseconds=level.microseconds)
-
-
-NAPI_BUDGET = NapiBudget()
+    },
+    for_own_machines=True,
+    for_agent=lambda level, _: [
+        plan.NapiBudget(packets=level.packets, microseconds=level.microseconds)
+    ],
+)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, commanded, into, slug
 from hypertare.protocol import plan
 from hypertare.protocol.constants import NAPI_MODULE, NAPI_WEIGHT_FILE
@@ -18,24 +17,18 @@ PollWeight = Annotated[int, Field(ge=1, le=1024)]
 
 
 def _typed(change: KnobChange) -> Entry:
-    return _of_virtio(change) if change.system.nic == "virtio-net" else _of_any(change)
-
-
-def _of_virtio(change: KnobChange) -> Entry:
-    """virtio_net reads its parameter when it is loaded, often already from the initramfs."""
-    file = f"/etc/modprobe.d/{slug(change.path)}.conf"
-    return Entry(
-        None,
-        ("cat /sys/module/virtio_net/parameters/napi_weight",),
-        (into(file, f"options virtio_net napi_weight={change.new}"), "update-initramfs -u"),
-        (),
-        (f"rm -f {file}", "update-initramfs -u"),
-        note="From the next boot; it stays. update-initramfs is Debian's (others: dracut -f). At once, "
-        "and for any driver, with hypertare's kernel module: kernel/README.md.",
-    )
-
-
-def _of_any(change: KnobChange) -> Entry:
+    if change.system.nic == "virtio-net":
+        # virtio_net reads its parameter when it is loaded, often already from the initramfs.
+        file = f"/etc/modprobe.d/{slug(change.path)}.conf"
+        return Entry(
+            None,
+            ("cat /sys/module/virtio_net/parameters/napi_weight",),
+            (into(file, f"options virtio_net napi_weight={change.new}"), "update-initramfs -u"),
+            (),
+            (f"rm -f {file}", "update-initramfs -u"),
+            note="From the next boot; it stays. update-initramfs is Debian's (others: dracut -f). At once, "
+            "and for any driver, with hypertare's kernel module: kernel/README.md.",
+        )
     entry = commanded(
         f"cat {NAPI_WEIGHT_FILE}",
         lambda _, value: f"echo {shlex.quote(f'IFACE {value}')} > {NAPI_WEIGHT_FILE}",
@@ -45,15 +38,11 @@ def _of_any(change: KnobChange) -> Entry:
     return replace(entry, undo=(*entry.undo, f"rmmod {NAPI_MODULE}"))
 
 
-class NapiWeight(KnobKind[int]):
-    name = "napi_weight"
-    place = "interface"
-    is_of_interface = True
-    commands = {"": _typed}
-    for_own_machines = True
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.NapiWeight(interface=target.interface, weight=level)
-
-
-NAPI_WEIGHT = NapiWeight()
+NAPI_WEIGHT = KnobKind[int](
+    name="napi_weight",
+    place="interface",
+    is_of_interface=True,
+    commands={"": _typed},
+    for_own_machines=True,
+    for_agent=lambda level, target: [plan.NapiWeight(interface=target.interface, weight=level)],
+)

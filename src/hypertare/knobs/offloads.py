@@ -15,23 +15,20 @@ def _typed(change: KnobChange) -> Entry:
     return replace(by_ethtool(change, "k", change.key, on_or_off), note=note)
 
 
-class Offloads(KnobKind[dict[str, bool]]):
-    """Offloads of NICs.
-
-    An offload that is off is set at both ends and on the ports between them: packets that are joined on the
-    way arrive joined. An offload that is on is set at both ends alone, for ports may lack it.
+def _for_agent(level: dict[str, bool], target: Target) -> Iterator[plan.Knob]:
+    """An offload that is off is set at both ends and on the ports between them: packets that are joined on
+    the way arrive joined. An offload that is on is set at both ends alone, for ports may lack it.
     """
-
-    name = "offloads"
-    place = "way"
-    is_of_interface = True
-    commands = {"*": _typed}
-
-    def for_agent(self, level: dict[str, bool], target: Target) -> Iterator[plan.Knob]:
-        ports = target.between == "ports"
-        for offload, on in level.items():
-            if target.between == "no" or not on:
-                yield plan.Offload(interface=target.interface, offload=offload, on=on, ports=ports)
+    ports = target.between == "ports"
+    for offload, on in level.items():
+        if target.between == "no" or not on:
+            yield plan.Offload(interface=target.interface, offload=offload, on=on, ports=ports)
 
 
-OFFLOADS = Offloads()
+OFFLOADS = KnobKind[dict[str, bool]](
+    name="offloads",
+    place="way",
+    is_of_interface=True,
+    commands={"*": _typed},
+    for_agent=_for_agent,
+)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from hypertare.base.quantities import parse_cpus
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, commanded
 from hypertare.protocol import plan
 
@@ -19,22 +18,13 @@ def _typed(change: KnobChange) -> Entry:
             f"echo {shlex.quote(value)} > $q/rps_cpus; done"
         ),
         note="The value is a hexadecimal mask of CPUs: CPU 0 is 1, CPU 1 is 2, both are 3.",
-    )(change.shown(_mask))
+    )(change.shown(lambda cpus: f"{sum(1 << cpu for cpu in parse_cpus(cpus)):x}"))
 
 
-def _mask(cpus: str) -> str:
-    """From `0,2-3` to `d`."""
-    return f"{sum(1 << cpu for cpu in parse_cpus(cpus)):x}"
-
-
-class ReceiveSteering(KnobKind[tuple[int, ...]]):
-    name = "receive_steering"
-    place = "interface"
-    is_of_interface = True
-    commands = {"": _typed}
-
-    def for_agent(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
-        yield plan.ReceiveSteering(interface=target.interface, cpus=level)
-
-
-RECEIVE_STEERING = ReceiveSteering()
+RECEIVE_STEERING = KnobKind[tuple[int, ...]](
+    name="receive_steering",
+    place="interface",
+    is_of_interface=True,
+    commands={"": _typed},
+    for_agent=lambda level, target: [plan.ReceiveSteering(interface=target.interface, cpus=level)],
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
-from hypertare.platforms.commands import Entry, KnobChange, by_ethtool
+from hypertare.knobs.knob import Count, KnobKind, SomeOf
+from hypertare.platforms.commands import by_ethtool
 from hypertare.protocol import plan
 
 Descriptors = Annotated[Count, Field(ge=1)]
@@ -21,19 +20,13 @@ class RingSettings(SomeOf):
     tx: Descriptors | None = None
 
 
-def _typed(change: KnobChange) -> Entry:
-    return by_ethtool(change, "g", change.key)
-
-
-class RingSizes(KnobKind[RingSettings]):
-    name = "ring_sizes"
-    place = "interface"
-    is_of_interface = True
-    commands = {"*": _typed}
-    for_own_machines = True
-
-    def for_agent(self, level: RingSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.RingSizes(interface=target.interface, **level.model_dump())
-
-
-RING_SIZES = RingSizes()
+RING_SIZES = KnobKind[RingSettings](
+    name="ring_sizes",
+    place="interface",
+    is_of_interface=True,
+    commands={"*": lambda change: by_ethtool(change, "g", change.key)},
+    for_own_machines=True,
+    for_agent=lambda level, target: [
+        plan.RingSizes(interface=target.interface, **level.model_dump())
+    ],
+)

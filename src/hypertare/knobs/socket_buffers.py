@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Entry, KnobChange, in_bytes, sysctls
+from hypertare.knobs.knob import KnobKind
+from hypertare.platforms.commands import in_bytes, sysctls
 from hypertare.protocol import plan
 
 _TCP_LEAST = 4096
@@ -18,17 +16,9 @@ def _size_of(name: str, text: str) -> str:
     return f"{min(_TCP_LEAST, int(text))} {text} {text}" if name.startswith("net.ipv4") else text
 
 
-def _typed(change: KnobChange) -> Entry:
-    return sysctls(_SIZES, _size_of)(change.shown(in_bytes))
-
-
-class SocketBuffers(KnobKind[int]):
-    name = "socket_buffers"
-    place = "link"
-    commands = {"": _typed}
-
-    def for_agent(self, level: int, target: Target) -> Iterator[plan.Knob]:
-        yield plan.SocketBuffers(bytes=level)
-
-
-SOCKET_BUFFERS = SocketBuffers()
+SOCKET_BUFFERS = KnobKind[int](
+    name="socket_buffers",
+    place="link",
+    commands={"": lambda change: sysctls(_SIZES, _size_of)(change.shown(in_bytes))},
+    for_agent=lambda level, _: [plan.SocketBuffers(bytes=level)],
+)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import model_validator
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.knob import Count, KnobKind, Place, Target
-from hypertare.platforms.commands import Maker, Where, of_memory
+from hypertare.knobs.knob import Count, KnobKind, Place
+from hypertare.platforms.commands import Where, of_memory
 from hypertare.protocol import plan
 
 
@@ -26,26 +25,22 @@ class ThpSettings(Settings):
         return {"enabled": given} if isinstance(given, str) else given
 
 
-def typed(where: Where | None = None) -> Mapping[str, Maker]:
-    """The commands; `where` is the machine that is not the one under test."""
+def kind_of(name: str, place: Place, where: Where | None = None) -> KnobKind[ThpSettings]:
+    """The knob of one of the kernels; `where` is the machine that is not the one under test."""
     folder = "transparent_hugepage"
     enabled = of_memory(f"{folder}/enabled", where)
-    return {
-        "": enabled,
-        "enabled": enabled,
-        "defrag": of_memory(f"{folder}/defrag", where),
-        "scan_sleep_ms": of_memory(f"{folder}/khugepaged/scan_sleep_millisecs", where),
-    }
+    return KnobKind(
+        name=name,
+        place=place,
+        commands={
+            "": enabled,
+            "enabled": enabled,
+            "defrag": of_memory(f"{folder}/defrag", where),
+            "scan_sleep_ms": of_memory(f"{folder}/khugepaged/scan_sleep_millisecs", where),
+        },
+        for_own_machines=True,
+        for_agent=lambda level, _: [plan.Thp(**level.model_dump())],
+    )
 
 
-class Thp(KnobKind[ThpSettings]):
-    name = "thp"
-    place: ClassVar[Place] = "kernel"
-    commands = typed()
-    for_own_machines = True
-
-    def for_agent(self, level: ThpSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.Thp(**level.model_dump())
-
-
-THP = Thp()
+THP = kind_of("thp", "kernel")

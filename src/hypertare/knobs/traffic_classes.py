@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from hypertare.base.quantities import Dscp, Rate, Share
 from hypertare.base.settings import Settings
-from hypertare.knobs.knob import KnobKind, Target
+from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange
 from hypertare.protocol import plan
 
@@ -55,16 +54,14 @@ def _typed(change: KnobChange) -> Entry:
     )
 
 
-class TrafficClasses(KnobKind[TrafficClassSettings]):
-    name = "traffic_classes"
-    place = "uplink"
-    commands = {"*": _typed}
-    modules = ("sch_htb", "cls_u32")
-
-    def for_agent(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:
-        yield plan.TrafficClasses(
+TRAFFIC_CLASSES = KnobKind[TrafficClassSettings](
+    name="traffic_classes",
+    place="uplink",
+    commands={"*": _typed},
+    modules=("sch_htb", "cls_u32"),
+    for_agent=lambda level, target: [
+        plan.TrafficClasses(
             uplink=target.interface, rate_bps=round(level.rate), marked=level.marked()
         )
-
-
-TRAFFIC_CLASSES = TrafficClasses()
+    ],
+)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from hypertare.machine_kinds.machine_kind import MachineKind
 
-
-class Local(MachineKind):
-    name = "local"
-    clocks = ("wall",)
-    usual_platforms = ("native", "container", "guest")
-    is_this_host = True
-    is_sandboxed = True
-    has_work_directory = True
-    weighs_guests = True
-
-
-LOCAL = Local()
+LOCAL = MachineKind(
+    name="local",
+    clocks=("wall",),
+    usual_platforms=("native", "container", "guest"),
+    is_this_host=True,
+    is_sandboxed=True,
+    has_work_directory=True,
+    weighs_guests=True,
+)

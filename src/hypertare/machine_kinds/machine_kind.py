@@ -1,4 +1,4 @@
-"""The base class of kinds of machine, as a study and its design see them.
+"""What a kind of machine is, as a study and its design see it.
 
 Each kind has one file beside this one and an entry in `registry.py`. Other modules never compare kinds;
 they use the properties below. `hypertare.engine.runners` holds the code that runs a kind.
@@ -6,51 +6,52 @@ they use the properties below. `hypertare.engine.runners` holds the code that ru
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
 
 from hypertare.machine_kinds.clock import ClockName
 from hypertare.platforms.registry import PlatformName
 from hypertare.protocol.plan import NicModel
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MachineKind:
-    """A kind of machine. The values here are defaults that a kind's own file overrides."""
+    """A kind of machine. The values here are defaults."""
 
-    name: ClassVar[str]
-    clocks: ClassVar[tuple[ClockName, ...]]
+    name: str
+    clocks: tuple[ClockName, ...]
     """The clocks that it can have; the first is the default."""
-    usual_platforms: ClassVar[tuple[PlatformName, ...]]
+    usual_platforms: tuple[PlatformName, ...]
     """Those that a study has if it names none."""
-    own_tables: ClassVar[tuple[str, ...]] = ()
+    own_tables: tuple[str, ...] = ()
     """Tables of a study that are about it."""
 
-    is_this_host: ClassVar[bool] = False
+    is_this_host: bool = False
     """Whether it is this host: hypertare can check it, and a run may change its settings."""
-    is_sandboxed: ClassVar[bool] = False
+    is_sandboxed: bool = False
     """Whether benches stand in a sandbox, on a host that also does other work.
 
     The host's settings are left alone, or changed for the time of a run.
     """
-    has_work_directory: ClassVar[bool] = False
+    has_work_directory: bool = False
     """Commands there find its own programs, and a copy of the work directory."""
-    is_reached: ClassVar[bool] = False
+    is_reached: bool = False
     """It is elsewhere, and `[remote]` says how ssh reaches it."""
-    boots_whole_pcs: ClassVar[bool] = False
+    boots_whole_pcs: bool = False
     """Each bench is a boot of a PC that is made for it: with the image, NICs, CPU and hypervisor that the
     study asks for, and a plan that is decided on before."""
-    is_virtual: ClassVar[bool] = False
+    is_virtual: bool = False
     """A hypervisor gives it its hardware."""
-    is_slowed_by_host: ClassVar[bool] = False
+    is_slowed_by_host: bool = False
     """By the wall clock it is as slow as its host is busy."""
-    draws_chance: ClassVar[bool] = False
+    draws_chance: bool = False
     """Whether a seed decides the properties in which two boots of a real machine differ by chance."""
 
-    guests_have_kvm: ClassVar[bool] = False
+    guests_have_kvm: bool = False
     """It brings a host of KVM for its guests; elsewhere the accelerator says what they have."""
-    weighs_guests: ClassVar[bool] = False
+    weighs_guests: bool = False
     """Guests of QEMU can have a weight of their cgroup."""
-    line_counts_frames: ClassVar[bool] = False
+    line_counts_frames: bool = False
     """A line of a limited rate is a NIC's timer, by which each frame takes the time of a full one;
     elsewhere it is a token bucket, which counts bytes."""
-    line_nic: ClassVar[NicModel | None] = None
+    line_nic: NicModel | None = None
     """The only NIC model that keeps to a line's rate; None if the rate does not depend on the NIC."""

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 from hypertare.machine_kinds.machine_kind import MachineKind
 
-
-class Remote(MachineKind):
-    name = "remote"
-    clocks = ("wall",)
-    usual_platforms = ("native", "container", "guest")
-    is_sandboxed = True
-    has_work_directory = True
-    is_reached = True
-    weighs_guests = True
-
-
-REMOTE = Remote()
+REMOTE = MachineKind(
+    name="remote",
+    clocks=("wall",),
+    usual_platforms=("native", "container", "guest"),
+    is_sandboxed=True,
+    has_work_directory=True,
+    is_reached=True,
+    weighs_guests=True,
+)

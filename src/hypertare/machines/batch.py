@@ -33,7 +33,8 @@ from hypertare.protocol.records import (
     TrialEnd,
 )
 from hypertare.protocol.wire_type import WireType
-from hypertare.study import OF_GUESTS, StudyFile
+from hypertare.study import StudyFile
+from hypertare.study.sut import OF_GUESTS
 
 if TYPE_CHECKING:
     from hypertare.machines.emulated import Output

@@ -16,7 +16,7 @@ from hypertare.machines.host.settings_lease import NotPutBackError, SettingsLeas
 from hypertare.machines.steps import HostAgent
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record
-from hypertare.study import Network
+from hypertare.study.sut import Network
 
 _OF_NETWORK: dict[Network, tuple[str, ...]] = {"none": (), "host": ("--network", "host")}
 

@@ -4,28 +4,23 @@ else of it is changed, but settings where `[given.NAME]` allows that.
 
 from __future__ import annotations
 
-from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.platforms.platform import Platform
 from hypertare.protocol import plan
 
-
-class Given(Platform):
-    name = "given"
-    is_made = False
-    has_own_kernel = True
-    own_settings = frozenset({"given"})
-    hypervisor_settings = frozenset({"given"})
-    sees_host_files = False
-    has_disk = False
-    settings_typed_at = "guest"
-    kernel_typed_at = "guest"
-
-    def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        return plan.Given(
-            reach=inputs.reach,
-            cpus=inputs.cpus,
-            settings=inputs.may_be_set,
-            outside=inputs.outside,
-        )
-
-
-GIVEN = Given()
+GIVEN = Platform(
+    name="given",
+    is_made=False,
+    has_own_kernel=True,
+    own_settings=frozenset({"given"}),
+    hypervisor_settings=frozenset({"given"}),
+    sees_host_files=False,
+    has_disk=False,
+    settings_typed_at="guest",
+    kernel_typed_at="guest",
+    node=lambda inputs: plan.Given(
+        reach=inputs.reach,
+        cpus=inputs.cpus,
+        settings=inputs.may_be_set,
+        outside=inputs.outside,
+    ),
+)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hypertare.platforms.guest_settings import OF_HYPERVISOR, ON_ONE_BENCH
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
@@ -40,50 +38,50 @@ KVM_HOST = PcClass(
 )
 
 
-class Guest(Platform):
-    name = "guest"
-    has_own_kernel = True
-    image = "guest"
-    own_settings = ON_ONE_BENCH | {"nic", "kernel", "accelerator"}
-    hypervisor_settings = OF_HYPERVISOR | {"guest_cpus", "datapath_apart"}
-    uses_accelerator = True
-    is_counted_by_kvm = True
-    weighted_by = "cgroups"
-    is_backed_by_host = True
-    translates_twice = True
-    packets_moved_by_host = True
-    shares_memory = True
-    nic = "modelled"
-    pc = KVM_HOST
-    settings_typed_at = "guest"
-    kernel_typed_at = "guest"
-    unlike_by_datapath: ClassVar[dict[plan.Datapath, str]] = {
+def _node(inputs: NodeInputs) -> plan.NodeKind:
+    """A guest of an emulated machine has that as its KVM host."""
+    accelerator, settings = inputs.accelerator, inputs.settings
+    if inputs.inner_seed is not None:
+        accelerator = "kvm"
+        of_chance = ("random.trust_cpu=off", f"{SEED_PARAMETER}{inputs.inner_seed}")
+        settings = settings.model_copy(
+            update={
+                "cpu_model": INNER_CPU + ("" if inputs.injects_once else UNMENDED),
+                "kernel_args": (_ONE_BUS, *of_chance, *settings.kernel_args),
+            }
+        )
+    return plan.Guest(
+        cpus=inputs.cpus,
+        memory=inputs.memory,
+        accelerator=accelerator,
+        kernel=inputs.kernel,
+        initramfs=inputs.initramfs,
+        boot_limit_s=inputs.boot_limit_s,
+        settings=settings,
+        shared_memory=inputs.shared_memory,
+    )
+
+
+GUEST = Platform(
+    name="guest",
+    has_own_kernel=True,
+    image="guest",
+    own_settings=ON_ONE_BENCH | {"nic", "kernel", "accelerator"},
+    hypervisor_settings=OF_HYPERVISOR | {"guest_cpus", "datapath_apart"},
+    uses_accelerator=True,
+    is_counted_by_kvm=True,
+    weighted_by="cgroups",
+    is_backed_by_host=True,
+    translates_twice=True,
+    packets_moved_by_host=True,
+    shares_memory=True,
+    nic="modelled",
+    pc=KVM_HOST,
+    settings_typed_at="guest",
+    kernel_typed_at="guest",
+    unlike_by_datapath={
         "qemu": "guests' packets go through QEMU's process (sut.datapath): under libvirt, Proxmox or "
         "OpenStack the host's kernel moves those of virtio-net (vhost-net), which costs less"
-    }
-
-    def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        """A guest of an emulated machine has that as its KVM host."""
-        accelerator, settings = inputs.accelerator, inputs.settings
-        if inputs.inner_seed is not None:
-            accelerator = "kvm"
-            of_chance = ("random.trust_cpu=off", f"{SEED_PARAMETER}{inputs.inner_seed}")
-            settings = settings.model_copy(
-                update={
-                    "cpu_model": INNER_CPU + ("" if inputs.injects_once else UNMENDED),
-                    "kernel_args": (_ONE_BUS, *of_chance, *settings.kernel_args),
-                }
-            )
-        return plan.Guest(
-            cpus=inputs.cpus,
-            memory=inputs.memory,
-            accelerator=accelerator,
-            kernel=inputs.kernel,
-            initramfs=inputs.initramfs,
-            boot_limit_s=inputs.boot_limit_s,
-            settings=settings,
-            shared_memory=inputs.shared_memory,
-        )
-
-
-GUEST = Guest()
+    },
+    node=_node,
+)

@@ -8,8 +8,9 @@ is that field with its use, a field here with its rule and its command, and a te
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -131,188 +132,157 @@ class GuestSettings(Settings):
         ]
 
     def problem(self, facts: GuestFacts) -> str | None:
-        """What of these settings does not go together, with what to do."""
-        rules = (
-            self._no_paging,
-            self._no_pages,
-            self._no_machine_type,
-            self._no_datapath,
-            self._no_queues,
-            self._no_poll,
-            self._no_cpu_for_datapath,
-            self._no_disk,
-            self._no_disk_device,
-            self._no_way_past_the_cache,
-            self._no_files,
+        """What of these settings does not go together, with what to do: the first that is found."""
+        problems = chain(
+            self._of_memory(facts),
+            self._of_board(facts),
+            self._of_card(facts),
+            self._of_disk(facts),
         )
-        return next(filter(None, (rule(facts) for rule in rules)), None)
+        return next(problems, None)
 
-    def _no_paging(self, facts: GuestFacts) -> str | None:
-        if self.paging is None or facts.accelerator != "tcg":
-            return None
-        return (
-            f"sut.paging is {self.paging}, but nested and shadow page tables are KVM's, and "
-            "sut.accelerator is tcg: leave one of them out"
-        )
-
-    def _no_pages(self, facts: GuestFacts) -> str | None:
+    def _of_memory(self, facts: GuestFacts) -> Iterator[str]:
+        if self.paging is not None and facts.accelerator == "tcg":
+            yield (
+                f"sut.paging is {self.paging}, but nested and shadow page tables are KVM's, and "
+                "sut.accelerator is tcg: leave one of them out"
+            )
         if self.pages == "2M" and facts.memory % HUGE_PAGE:
-            return (
+            yield (
                 f"sut.memory is {human_size(facts.memory)}, which is no whole number of the pages "
                 "of 2 MB that sut.pages asks for"
             )
         if self.pages == "thp" and self.datapath in OUR_DATAPATHS:
-            return (
+            yield (
                 f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{self.datapath}' "
                 "the guest's is shared with what moves its packets: take '2M' or '4K'"
             )
         if self.pages == "thp" and self.files == "virtiofs":
-            return (
+            yield (
                 "sut.pages = 'thp' is for memory of QEMU's own, but with sut.files = 'virtiofs' it "
                 "is shared with what serves the guest's files: take '2M' or '4K', or '9p'"
             )
-        return None
 
-    def _no_machine_type(self, facts: GuestFacts) -> str | None:
+    def _of_board(self, facts: GuestFacts) -> Iterator[str]:
         """A microvm has no PCI, and QEMU's other cards are PCI's."""
         if self.machine_type != "microvm":
-            return None
+            return
         is_microvm = "sut.machine_type = 'microvm'"
         if facts.on_emulated:
-            return (
+            yield (
                 f"{is_microvm} is for guests of this host: the image of the emulated machine has no "
                 "firmware for it. Take 'q35' or 'pc', or machine = 'local'"
             )
         if facts.needs_network and facts.nic != WITH_DATAPATH:
-            return (
+            yield (
                 f"{is_microvm} has no PCI, and sut.nic = '{facts.nic}' is a card for PCI: take "
                 f"sut.nic = '{WITH_DATAPATH}', or 'q35' or 'pc'"
             )
         if facts.shares_memory:
-            return (
+            yield (
                 f"{is_microvm} has no PCI, which the memory that a workload shares with its peer is a card "
                 "of: take 'q35' or 'pc'"
             )
-        return None
 
-    def _no_datapath(self, facts: GuestFacts) -> str | None:
+    def _of_card(self, facts: GuestFacts) -> Iterator[str]:
         chosen = [] if self.datapath in ("auto", "qemu") else [f"sut.datapath = '{self.datapath}'"]
         chosen += [f"sut.queues = {self.queues}"] if self.queues > 1 else []
-        if not chosen or facts.nic == WITH_DATAPATH:
-            return None
-        return (
-            f"{chosen[0]} is for sut.nic = '{WITH_DATAPATH}', not '{facts.nic}': QEMU itself moves the "
-            "packets of its other cards, by one queue"
-        )
-
-    def _no_queues(self, facts: GuestFacts) -> str | None:
-        return _no_cpus_for("queues", self.queues, facts)
-
-    def _no_poll(self, _: GuestFacts) -> str | None:
-        if self.poll_us is None or self.datapath == "vhost":
-            return None
-        return (
-            f"sut.poll_us is how long vhost looks for more work, but sut.datapath is '{self.datapath}': "
-            "set sut.datapath = 'vhost', or leave it out"
-        )
-
-    def _no_cpu_for_datapath(self, facts: GuestFacts) -> str | None:
-        """An emulated machine has the CPUs that the study gives it, and no others."""
+        if chosen and facts.nic != WITH_DATAPATH:
+            yield (
+                f"{chosen[0]} is for sut.nic = '{WITH_DATAPATH}', not '{facts.nic}': QEMU itself moves the "
+                "packets of its other cards, by one queue"
+            )
+        yield from _beyond_cpus("queues", self.queues, facts)
+        if self.poll_us is not None and self.datapath != "vhost":
+            yield (
+                "sut.poll_us is how long vhost looks for more work, but sut.datapath is "
+                f"'{self.datapath}': set sut.datapath = 'vhost', or leave it out"
+            )
+        # An emulated machine has the CPUs that the study gives it, and no others.
         polls = self.datapath == "sidecore"
-        if not facts.on_emulated or not (polls or facts.datapath_apart):
-            return None
-        if facts.machine_cpus >= facts.cpus + BESIDE_GUESTS:
-            return None
-        fits = max(facts.machine_cpus - BESIDE_GUESTS, 1)
-        asks = "sut.datapath = 'sidecore'" if polls else "sut.datapath_apart = true"
-        instead = "take 'vhost-user'" if polls else "leave it out"
-        return (
-            f"{asks} needs a CPU for what moves packets and one for the peers, beside the guest's: the "
-            f"machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
-            f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or {instead}"
-        )
+        needs_cpu = facts.on_emulated and (polls or facts.datapath_apart)
+        if needs_cpu and facts.machine_cpus < facts.cpus + BESIDE_GUESTS:
+            fits = max(facts.machine_cpus - BESIDE_GUESTS, 1)
+            asks = "sut.datapath = 'sidecore'" if polls else "sut.datapath_apart = true"
+            instead = "take 'vhost-user'" if polls else "leave it out"
+            yield (
+                f"{asks} needs a CPU for what moves packets and one for the peers, beside the guest's: the "
+                f"machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
+                f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or {instead}"
+            )
 
-    def _no_disk(self, facts: GuestFacts) -> str | None:
+    def _of_disk(self, facts: GuestFacts) -> Iterator[str]:
         asked = [key for key in self.asked_of_hypervisor() if key.startswith("disk_")]
-        if not asked or facts.needs_disk:
-            return None
-        return (
-            f"sut.{asked[0]} is for the disk that a workload of the type 'io' has, or a command with "
-            "'disk', and there is none"
-        )
-
-    def _no_disk_device(self, facts: GuestFacts) -> str | None:
-        """Each needs a bus, and a thread of its own a device that can have one."""
+        if asked and not facts.needs_disk:
+            yield (
+                f"sut.{asked[0]} is for the disk that a workload of the type 'io' has, or a command with "
+                "'disk', and there is none"
+            )
+        # Each needs a bus, and a thread of its own a device that can have one.
         if self.machine_type == "microvm" and self.disk_device not in _DISKS_OF_VIRTIO:
-            return (
+            yield (
                 f"sut.machine_type = 'microvm' has no PCI, and sut.disk_device = '{self.disk_device}' is "
                 "behind a controller for PCI: take 'virtio-blk' or 'virtio-scsi', or 'q35' or 'pc'"
             )
         if self.disk_iothread and self.disk_device not in _DISKS_OF_VIRTIO:
-            return (
+            yield (
                 f"sut.disk_iothread is for disks of virtio, and sut.disk_device is '{self.disk_device}': "
                 "QEMU's main thread serves its others"
             )
         if self.disk_queues is not None and self.disk_device == "ahci":
-            return (
+            yield (
                 "sut.disk_queues is for disks with several, and sut.disk_device is 'ahci', which has one: "
                 "take 'virtio-blk', 'virtio-scsi' or 'nvme'"
             )
-        return _no_cpus_for("disk_queues", self.disk_queues or 1, facts)
-
-    def _no_way_past_the_cache(self, facts: GuestFacts) -> str | None:
-        """A file in memory is in the page cache and nowhere else."""
+        yield from _beyond_cpus("disk_queues", self.disk_queues or 1, facts)
         if self.files != "none":
-            return None
+            yield from self._of_files(facts, asked)
+            return
+        # A file in memory is in the page cache and nowhere else.
         direct = self.disk_cache in _PAST_THE_CACHE
         if self.disk_aio == "native" and not direct:
-            return (
+            yield (
                 f"sut.disk_aio = 'native' works past the host's page cache, and sut.disk_cache is "
                 f"'{self.disk_cache}': take sut.disk_cache = 'none' or 'directsync', or another disk_aio"
             )
         if direct and facts.disk_in_memory:
-            return (
+            yield (
                 f"sut.disk_cache = '{self.disk_cache}' goes past the host's page cache, and the disk is in "
                 "memory, which is nothing else: name a directory of a real disk (sut.disk_directory), or "
                 "take 'writeback'"
             )
-        return None
 
-    def _no_files(self, facts: GuestFacts) -> str | None:
+    def _of_files(self, facts: GuestFacts, asked_of_disk: list[str]) -> Iterator[str]:
         """A directory takes the place of the disk."""
-        if self.files == "none":
-            return None
         is_files = f"sut.files = '{self.files}'"
         if not facts.needs_disk:
-            return (
+            yield (
                 f"{is_files} is for the file that a workload of the type 'io' works on, or a command with "
                 "'disk', and there is none"
             )
-        if asked := [key for key in self.asked_of_hypervisor() if key.startswith("disk_")]:
-            return (
+        if asked_of_disk:
+            yield (
                 f"{is_files} gives the guest a directory of its machine in the place of a disk, and "
-                f"sut.{asked[0]} is of a disk: leave one of them out"
+                f"sut.{asked_of_disk[0]} is of a disk: leave one of them out"
             )
         if self.files == "virtiofs" and self.datapath in OUR_DATAPATHS:
-            return (
+            yield (
                 f"{is_files} and sut.datapath = '{self.datapath}' would have two processes work for the "
                 "guest beside QEMU, and the CPU time of one is counted: take another datapath, or '9p'"
             )
         if not facts.disk_in_memory:
-            return (
+            yield (
                 f"{is_files} shares a directory in memory, and sut.disk_directory asks for another: leave "
                 "one out"
             )
-        return None
 
 
-def _no_cpus_for(key: str, queues: int, facts: GuestFacts) -> str | None:
-    if queues <= facts.cpus:
-        return None
-    return (
-        f"sut.{key} is {queues}, but the guest has {facts.cpus} CPUs and uses a queue by each: "
-        f"set sut.{facts.cpus_key} = {queues} too"
-    )
+def _beyond_cpus(key: str, queues: int, facts: GuestFacts) -> Iterator[str]:
+    if queues > facts.cpus:
+        yield (
+            f"sut.{key} is {queues}, but the guest has {facts.cpus} CPUs and uses a queue by each: "
+            f"set sut.{facts.cpus_key} = {queues} too"
+        )
 
 
 _OF_ANY_PC = frozenset({"cpu_model", "kernel_args"})
@@ -331,49 +301,40 @@ ON_ONE_BENCH = frozenset(GuestSettings.model_fields) - _OF_ITS_HOST
 
 def _machine_type(change: KnobChange) -> Entry:
     if "microvm" not in (change.new, change.old):
-        return edited(_board_xml, _board_option, "its board")(change)
+        return edited(
+            lambda board: f"<os> <type machine={quoted(board)}>hvm</type> </os>",
+            lambda board: f"-machine {shlex.quote(board)}",
+            "its board",
+        )(change)
     return Entry(
         "host",
         ("virsh dumpxml DOMAIN",),
-        note=f"QEMU alone: {_board_option(change.new)}; virtio's cards are -device virtio-net-device, ... "
-        "on a microvm, and virtio-net-pci, ... on others. From the guest's next start.",
+        note=f"QEMU alone: -machine {shlex.quote(change.new)}; virtio's cards are -device "
+        "virtio-net-device, ... on a microvm, and virtio-net-pci, ... on others. From the guest's next "
+        "start.",
     )
-
-
-def _board_xml(board: str) -> str:
-    return f"<os> <type machine={quoted(board)}>hvm</type> </os>"
-
-
-def _board_option(board: str) -> str:
-    return f"-machine {shlex.quote(board)}"
-
-
-def _model_xml(model: str) -> str:
-    return f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>"
 
 
 def _pages(change: KnobChange) -> Entry:
     """Pages of the pool are libvirt's word; transparent ones are a setting of the host."""
     if change.new == "2M":
-        return edited(_huge_pages_xml, _huge_pages_option, "its memory")(change)
+        return edited(
+            lambda pages: (
+                f"<memoryBacking> <hugepages> <page size={quoted(pages[:-1])} unit='M'/> </hugepages> "
+                "</memoryBacking>"
+            ),
+            lambda pages: (
+                f"-object memory-backend-memfd,id=ram,size=...,hugetlb=on,hugetlbsize={pages} -machine "
+                "memory-backend=ram, and as many in the host's vm.nr_hugepages as it has memory"
+            ),
+            "its memory",
+        )(change)
     # QEMU advises huge pages for a guest's memory, which `madvise` follows and `never` forbids.
     wanted = "never" if change.new == "4K" else "madvise"
     made = of_memory("transparent_hugepage/enabled", "host")
     return replace(
         made(replace(change, new=wanted, old=OLD)),
         note="For every program of the host, and for memory that a guest uses from then on: start it anew.",
-    )
-
-
-def _huge_pages_xml(pages: str) -> str:
-    page = f"<page size={quoted(pages[:-1])} unit='M'/>"
-    return f"<memoryBacking> <hugepages> {page} </hugepages> </memoryBacking>"
-
-
-def _huge_pages_option(pages: str) -> str:
-    return (
-        f"-object memory-backend-memfd,id=ram,size=...,hugetlb=on,hugetlbsize={pages} -machine "
-        "memory-backend=ram, and as many in the host's vm.nr_hugepages as it has memory"
     )
 
 
@@ -396,7 +357,8 @@ def _datapath(change: KnobChange) -> Entry:
     shared = change.new in OUR_DATAPATHS
     more = f" {_BACK_END}{_SHARED}." if shared else ""
     more += _OWN_CPU if change.new == "sidecore" else ""
-    return _of_card(change, _datapath_xml, _datapath_option, "who moves its packets", more)
+    entry = edited(_datapath_xml, _datapath_option, "who moves its packets")(change)
+    return replace(entry, note=f"{entry.note}{more}")
 
 
 def _datapath_xml(datapath: str) -> str:
@@ -421,8 +383,7 @@ def _datapath_option(datapath: str) -> str:
 
 
 def _queues(change: KnobChange) -> Entry:
-    return _of_card(
-        change,
+    entry = edited(
         lambda queues: (
             f"<interface> <model type='virtio'/> <driver queues={quoted(queues)}/> </interface>"
         ),
@@ -431,8 +392,9 @@ def _queues(change: KnobChange) -> Entry:
             f"vectors={2 * int(queues) + 2}"
         ),
         "its queues",
-        " It uses one by each of its CPUs: `ethtool -l IFACE` in it says how many.",
-    )
+    )(change)
+    uses = "It uses one by each of its CPUs: `ethtool -l IFACE` in it says how many."
+    return replace(entry, note=f"{entry.note} {uses}")
 
 
 def _poll_us(change: KnobChange) -> Entry:
@@ -475,23 +437,6 @@ def _disk_driver(attribute: str, option: str) -> Maker:
     )
 
 
-def _disk_iothread(change: KnobChange) -> Entry:
-    return edited(
-        lambda _: "<iothreads>1</iothreads> <disk> <driver name='qemu' iothread='1'/> </disk>",
-        lambda _: "-object iothread,id=disk-thread -device ...,iothread=disk-thread",
-        "its disk",
-    )(change)
-
-
-def _disk_queues(change: KnobChange) -> Entry:
-    """Of virtio-blk, as libvirt has it; other devices have other words."""
-    return edited(
-        lambda queues: f"<disk> <driver name='qemu' queues={quoted(queues)}/> </disk>",
-        lambda queues: f"-device virtio-blk-pci,...,num-queues={queues}",
-        "its disk",
-    )(change)
-
-
 def _disk_format(change: KnobChange) -> Entry:
     entry = _disk_driver("type", "format")(change)
     turned = f"qemu-img convert -f {change.old} -O {change.new} OLD NEW"
@@ -530,15 +475,12 @@ _FILE_OPTIONS = {
 }
 
 
-def _of_card(
-    change: KnobChange, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
-) -> Entry:
-    entry = edited(xml, qemu, what)(change)
-    return replace(entry, note=f"{entry.note}{more}")
-
-
 COMMANDS: Mapping[str, Maker] = {
-    "cpu_model": edited(_model_xml, lambda model: f"-cpu {shlex.quote(model)}", "its CPU"),
+    "cpu_model": edited(
+        lambda model: f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>",
+        lambda model: f"-cpu {shlex.quote(model)}",
+        "its CPU",
+    ),
     "machine_type": _machine_type,
     "pages": _pages,
     "datapath": _datapath,
@@ -547,8 +489,17 @@ COMMANDS: Mapping[str, Maker] = {
     "disk_device": _disk_device,
     "disk_aio": _disk_driver("io", "aio"),
     "disk_cache": _disk_driver("cache", "cache"),
-    "disk_iothread": _disk_iothread,
-    "disk_queues": _disk_queues,
+    "disk_iothread": edited(
+        lambda _: "<iothreads>1</iothreads> <disk> <driver name='qemu' iothread='1'/> </disk>",
+        lambda _: "-object iothread,id=disk-thread -device ...,iothread=disk-thread",
+        "its disk",
+    ),
+    # Of virtio-blk, as libvirt has it; other devices have other words.
+    "disk_queues": edited(
+        lambda queues: f"<disk> <driver name='qemu' queues={quoted(queues)}/> </disk>",
+        lambda queues: f"-device virtio-blk-pci,...,num-queues={queues}",
+        "its disk",
+    ),
     "disk_format": _disk_format,
     "files": _files,
 }

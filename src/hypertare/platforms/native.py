@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.platforms.platform import Platform
 from hypertare.protocol import plan
 
-
-class Native(Platform):
-    name = "native"
-    is_baseline = True
-    is_host = True
-    is_seen_from_outside = False
-    runs_images = True
-    settings_typed_at = "host"
-    kernel_typed_at = "host"
-
-    def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        return plan.Host()
-
-
-NATIVE = Native()
+NATIVE = Platform(
+    name="native",
+    is_baseline=True,
+    is_host=True,
+    is_seen_from_outside=False,
+    runs_images=True,
+    settings_typed_at="host",
+    kernel_typed_at="host",
+    node=lambda _: plan.Host(),
+)

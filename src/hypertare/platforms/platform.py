@@ -1,4 +1,4 @@
-"""The base class of platforms: the node of a platform on a bench, and the properties of platforms.
+"""What a platform is: the node of a platform on a bench, and the properties of platforms.
 
 Each platform has one file beside this one and an entry in `registry.py`. Other modules never compare
 platforms; they use the properties below.
@@ -6,11 +6,10 @@ platforms; they use the properties below.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from hypertare.platforms.pc_class import PC, PcClass
 from hypertare.protocol import plan
@@ -60,80 +59,79 @@ class NodeInputs:
         return self.boots_from[1:]
 
 
-class Platform(ABC):
-    """A platform. The values here are defaults that a platform's own file overrides."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Platform:
+    """A platform. The values here are defaults."""
 
-    name: ClassVar[str]
+    name: str
 
-    is_baseline: ClassVar[bool] = False
+    is_baseline: bool = False
     """All others are compared with it."""
-    is_made: ClassVar[bool] = True
+    is_made: bool = True
     """hypertare makes it, and knows what it made. Else it was there before, and may be another machine."""
-    is_host: ClassVar[bool] = False
+    is_host: bool = False
     """Whether it is the node `host` itself, whose single kernel does the work of all guests."""
 
     # --- kernel
-    has_own_kernel: ClassVar[bool] = False
+    has_own_kernel: bool = False
     """A kernel boots for it, with counters and settings that are no part of this host's."""
-    image: ClassVar[str | None] = None
+    image: str | None = None
     """Profile of the image that it boots from on this host."""
-    least_memory: ClassVar[int] = 0
+    least_memory: int = 0
     """Bytes with which it boots."""
-    least_memory_of: ClassVar[str] = ""
+    least_memory_of: str = ""
     """Words for an error: the part of the platform that needs this memory."""
-    own_settings: ClassVar[frozenset[str]] = frozenset()
+    own_settings: frozenset[str] = frozenset()
     """Settings of `sut` that no other platform has: as factors they make several systems under test on one
     bench, not several benches."""
-    hypervisor_settings: ClassVar[frozenset[str]] = frozenset()
+    hypervisor_settings: frozenset[str] = frozenset()
     """Settings of `sut` that are its hypervisor's, or given by that. A platform without them may have their
     levels in its cells, to stand beside those that have them: it is the same at each."""
 
     # --- hypervisor
-    uses_accelerator: ClassVar[bool] = False
+    uses_accelerator: bool = False
     """QEMU runs it, by KVM or TCG."""
-    under_hypervisor: ClassVar[bool] = False
+    under_hypervisor: bool = False
     """A hypervisor lies below the node `host` too, which is its driver domain. It says what runs on which
     CPU, and what CPU time each domain had: no kernel sees all of it."""
-    is_counted_by_kvm: ClassVar[bool] = False
-    weighted_by: ClassVar[Literal["hypervisor", "cgroups"] | None] = None
+    is_counted_by_kvm: bool = False
+    weighted_by: Literal["hypervisor", "cgroups"] | None = None
     """Who shares CPUs out by weight, if somebody does; cgroups a bench must be made with."""
-    is_seen_from_outside: ClassVar[bool] = True
+    is_seen_from_outside: bool = True
     """Its CPU time is counted apart from that of the machine below it."""
 
     # --- memory
-    is_backed_by_host: ClassVar[bool] = False
+    is_backed_by_host: bool = False
     """Its memory is that of processes of the host's kernel, which may give it huge pages or merge some."""
-    translates_twice: ClassVar[bool] = False
+    translates_twice: bool = False
     """Addresses go through its own page tables and those of its host."""
 
     # --- files and packets
-    sees_host_files: ClassVar[bool] = True
+    sees_host_files: bool = True
     """On this host its commands find this host's programs."""
-    runs_images: ClassVar[bool] = False
+    runs_images: bool = False
     """It can run an image of a container engine."""
-    packets_moved_by_host: ClassVar[bool] = False
+    packets_moved_by_host: bool = False
     """What it sends passes the kernel of the node `host`, which may drop it, and CPU time there."""
-    nic: ClassVar[Nic] = "the machine's"
-    has_guests_as_peers: ClassVar[bool] = False
+    nic: Nic = "the machine's"
+    has_guests_as_peers: bool = False
     """Its peers may be guests like itself."""
 
     # --- what it needs, and people read
-    pc: ClassVar[PcClass] = PC
+    pc: PcClass = PC
     """The class of PC that an emulated machine is for it."""
-    settings_typed_at: ClassVar[Typed]
-    kernel_typed_at: ClassVar[Typed]
+    settings_typed_at: Typed
+    kernel_typed_at: Typed
     """Where a user types commands that change settings of its kernel."""
-    shares_memory: ClassVar[bool] = False
+    shares_memory: bool = False
     """Its node can have memory in common with the machine that it is on, for frames past its card."""
-    has_disk: ClassVar[bool] = True
+    has_disk: bool = True
     """Its node can have a disk of its own."""
-    has_disk_of_file: ClassVar[bool] = True
+    has_disk_of_file: bool = True
     """A file can be what its disk stands on, and not a block device alone."""
-    unlike_by_datapath: ClassVar[Mapping[plan.Datapath, str]] = {}
+    unlike_by_datapath: Mapping[plan.Datapath, str] = field(default_factory=dict)
     """How its network on this host differs from what people have, by what moves its packets."""
-    caveat_of_baseline: ClassVar[str | None] = None
+    caveat_of_baseline: str | None = None
     """A warning about the baseline of this host, if this platform is in the study; else None."""
-
-    @abstractmethod
-    def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        """Returns the kind of its node in a plan."""
+    node: Callable[[NodeInputs], plan.NodeKind]
+    """Makes the kind of its node in a plan."""

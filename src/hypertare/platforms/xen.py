@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypertare.platforms.pc_class import PcClass
-from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.platforms.platform import Platform
 from hypertare.protocol import plan
 from hypertare.protocol.constants import LEAST_DOMAIN_MEMORY, MODULES_PARAMETER
 
@@ -27,40 +27,36 @@ XEN_HOST = PcClass(
 )
 
 
-class Xen(Platform):
-    name = "xen"
-    has_own_kernel = True
-    image = "domain"
-    least_memory = LEAST_DOMAIN_MEMORY
-    least_memory_of = "a guest of Xen"
-    hypervisor_settings = frozenset(
+XEN = Platform(
+    name="xen",
+    has_own_kernel=True,
+    image="domain",
+    least_memory=LEAST_DOMAIN_MEMORY,
+    least_memory_of="a guest of Xen",
+    hypervisor_settings=frozenset(
         {"scheduler", "driver_memory", "driver_cpus", "guest_cpus", "pinning", "tsc"}
-    )
-    under_hypervisor = True
-    weighted_by = "hypervisor"
-    sees_host_files = False
-    packets_moved_by_host = True
-    nic = "paravirtual"
-    has_guests_as_peers = True
-    has_disk_of_file = False
-    pc = XEN_HOST
-    settings_typed_at = "guest"
-    kernel_typed_at = "guest"
-    caveat_of_baseline = (
+    ),
+    under_hypervisor=True,
+    weighted_by="hypervisor",
+    sees_host_files=False,
+    packets_moved_by_host=True,
+    nic="paravirtual",
+    has_guests_as_peers=True,
+    has_disk_of_file=False,
+    pc=XEN_HOST,
+    settings_typed_at="guest",
+    kernel_typed_at="guest",
+    caveat_of_baseline=(
         "native is this host's driver domain, which runs under Xen itself: what Xen takes from "
         "that is in no cost (machine = 'emulated' has a baseline without Xen)"
-    )
-
-    def node(self, inputs: NodeInputs) -> plan.NodeKind:
-        return plan.Domain(
-            cpus=inputs.cpus,
-            memory=inputs.memory,
-            kernel=inputs.kernel,
-            initramfs=inputs.initramfs,
-            kernel_args=(*_ARGUMENTS, *inputs.settings.kernel_args),
-            boot_limit_s=inputs.boot_limit_s,
-            tsc=inputs.tsc,
-        )
-
-
-XEN = Xen()
+    ),
+    node=lambda inputs: plan.Domain(
+        cpus=inputs.cpus,
+        memory=inputs.memory,
+        kernel=inputs.kernel,
+        initramfs=inputs.initramfs,
+        kernel_args=(*_ARGUMENTS, *inputs.settings.kernel_args),
+        boot_limit_s=inputs.boot_limit_s,
+        tsc=inputs.tsc,
+    ),
+)

@@ -32,8 +32,17 @@ class Memory(ProbeKind):
         """Of the kernel that the work runs on, and of the machine below a guest."""
         if not find(platform).is_backed_by_host:
             return self._thp(phase, (HOST,), "thp")
-        guests = self._thp(phase, nodes, "thp")
-        return guests | self._thp(phase, (HOST,), "host_thp") | self._ksm(phase)
+        merging = {
+            "saved": "ksm_saved_bytes_level",
+            "faults": "cow_ksm",
+            "scans": "ksm_full_scans",
+            "cpu": "ksmd_s",
+        }
+        return {
+            **self._thp(phase, nodes, "thp"),
+            **self._thp(phase, (HOST,), "host_thp"),
+            **{f"ksm_{name}": phase.probe(HOST, self.name, v) for name, v in merging.items()},
+        }
 
     def _thp(self, phase: Phase, nodes: Sequence[str], prefix: str) -> Found:
         names = {
@@ -42,15 +51,6 @@ class Memory(ProbeKind):
             "cpu": "khugepaged_s",
         }
         return {f"{prefix}_{name}": self.total(phase, nodes, v) for name, v in names.items()}
-
-    def _ksm(self, phase: Phase) -> Found:
-        names = {
-            "saved": "ksm_saved_bytes_level",
-            "faults": "cow_ksm",
-            "scans": "ksm_full_scans",
-            "cpu": "ksmd_s",
-        }
-        return {f"ksm_{name}": phase.probe(HOST, self.name, v) for name, v in names.items()}
 
 
 MEMORY = Memory()

@@ -45,13 +45,14 @@ class Napi(ProbeKind):
         polls = phase.sum_over_interfaces(node, counted, "polls")
         packets = phase.sum_over_interfaces(node, counted, "polled_packets")
         interrupts = phase.sum_over_interfaces(node, self.name, "interrupts")
+        softirqs = phase.probe(node, STAT.name, "softirq_s")
         ksoftirqd = phase.probe(node, self.name, "ksoftirqd_s")
         return {
             "driver_packet_rate": phase.rate(node, counted, packets),
             "poll_rate": phase.rate(node, counted, polls),
             "packets_per_poll": packets / polls if packets is not None and polls else None,
             "interrupt_rate": phase.rate(node, self.name, interrupts),
-            "softirq_cpu": STAT.softirq_share(phase, node),
+            "softirq_cpu": phase.rate(node, STAT.name, softirqs),
             "ksoftirqd_share": phase.rate(node, self.name, ksoftirqd),
         }
 

@@ -45,17 +45,12 @@ class Outside(ProbeKind):
         """The parts of a guest's CPU time that are not its virtual CPUs', where they are counted apart."""
         if not find(platform).uses_accelerator:
             return {}
-        asked = [node for node in nodes if (node, self.name) in phase.probes]
-        return {f"{part}_cpu": self.total(phase, asked, f"{part}_s") for part in _PARTS}
+        return {f"{part}_cpu": self.total(phase, nodes, f"{part}_s") for part in _PARTS}
 
     def cpu_s(self, platform: str, phase: Phase, node: str) -> float | None:
         """CPU time of a node; without what moves its packets, where that is counted apart."""
         own = "vcpu_s" if _has_driver_group(platform, phase) else "cpu_s"
         return phase.probe(node, self.name, own)
-
-    def cpu_share(self, platform: str, phase: Phase, node: str) -> float | None:
-        """Returns `cpu_s` as a share of one CPU's time."""
-        return phase.rate(node, self.name, self.cpu_s(platform, phase, node))
 
     def all_s(self, phase: Phase) -> float | None:
         """CPU time of all domains; none where the driver domain was not asked."""
@@ -79,15 +74,15 @@ class Outside(ProbeKind):
         if not _has_driver_group(platform, phase):
             return {}
         asked = [node for node in nodes if (node, self.name) in phase.probes]
-        parts = {node: self._beside_its_cpus(node, phase) for node in asked}
+        parts = {
+            node: whole([phase.probe(node, self.name, f"{part}_s") for part in _PARTS])
+            for node in asked
+        }
         shares = [phase.rate(node, self.name, part) for node, part in parts.items()]
         return {
             "driver_cpu": whole(list(parts.values())) if parts else None,
             "driver_cpu_share": whole(shares) if parts else None,
         }
-
-    def _beside_its_cpus(self, node: str, phase: Phase) -> float | None:
-        return whole([phase.probe(node, self.name, f"{part}_s") for part in _PARTS])
 
 
 def _has_driver_group(platform: str, phase: Phase) -> bool:

@@ -33,17 +33,5 @@ class Stat(ProbeKind):
         """Time for which a node was kept from a CPU."""
         return phase.probe(node, self.name, "steal_s")
 
-    def switches(self, phase: Phase, node: str) -> float | None:
-        """Context switches of a node's CPUs."""
-        return phase.probe(node, self.name, "context_switches")
-
-    def busy_share(self, phase: Phase, node: str) -> float | None:
-        """CPU time of a node, as a share of one CPU's."""
-        return phase.rate(node, self.name, self.busy_s(phase, node))
-
-    def softirq_share(self, phase: Phase, node: str) -> float | None:
-        """The same of its softirqs alone."""
-        return phase.rate(node, self.name, phase.probe(node, self.name, "softirq_s"))
-
 
 STAT = Stat()

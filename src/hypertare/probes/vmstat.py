@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hypertare.probes.probe import ProbeKind
-from hypertare.protocol.phase import Phase
 
 
 class Vmstat(ProbeKind):
@@ -12,10 +11,6 @@ class Vmstat(ProbeKind):
     name = "vmstat"
     places = ("machine",)
     is_optional = True
-
-    def faults(self, phase: Phase, node: str) -> float | None:
-        """Page faults of a node, those that needed no disk too."""
-        return phase.probe(node, self.name, "pgfault")
 
 
 VMSTAT = Vmstat()

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from hypertare.base.level import Level
 from hypertare.base.settings import Settings
-from hypertare.base.words import did_you_mean
+from hypertare.base.words import did_you_mean, no_such
 from hypertare.platforms.registry import PlatformName
 
 _Responses = Mapping[str, Collection[str]]
@@ -91,8 +91,7 @@ def tables(given: object) -> list[object]:
 
 def _missing(workload: str, response: str, responses: _Responses) -> str | None:
     if workload not in responses:
-        hint = did_you_mean(workload, responses)
-        return f"there is no workload '{workload}'.{hint} There are: {', '.join(responses)}"
+        return no_such("workload", workload, responses)
     if response not in responses[workload]:
         known = responses[workload]
         hint = did_you_mean(response, known)

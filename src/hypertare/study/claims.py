@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from hypertare.base.level import Level, same
 from hypertare.base.settings import Settings
-from hypertare.base.words import did_you_mean, level_text
+from hypertare.base.words import level_text, no_such
 from hypertare.study.predictability import LawName
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 
@@ -68,21 +68,17 @@ def one_for_each(claims: object, factors: object) -> object:
                 f"claim '{claim.get('text')}': each = '{factor}' is no factor in [factors]; there are: "
                 f"{', '.join(factors) or 'none'}"
             )
+        where = claim.get("where")
         rest = {key: value for key, value in claim.items() if key != "each"}
         found += [
             {
                 **rest,
                 "text": f"{level}: {claim.get('text')}",
-                "where": {**_table(claim), factor: level},
+                "where": {**(where if isinstance(where, dict) else {}), factor: level},
             }
             for level in levels
         ]
     return found
-
-
-def _table(claim: Mapping[str, object]) -> Mapping[str, object]:
-    where = claim.get("where", {})
-    return where if isinstance(where, dict) else {}
 
 
 class Claim(Settings):
@@ -238,16 +234,16 @@ class Claim(Settings):
         """
         workload = self.workload or self.where.get("workload")
         if workload is not None and workload not in responses:
-            return _none("workload", workload, responses)
+            return no_such("workload", workload, responses)
         names = list(responses) if workload is None else [str(workload)]
         known = list(dict.fromkeys(one for name in names for one in responses[name]))
         for response in (self.response, self.against_response, self.with_response):
             if response is not None and response not in known:
-                return _none("response", response, known)
+                return no_such("response", response, known)
         named = [self.where, *(levels for levels in self.seconds if levels)]
         for platform in (self.platform, *(one["platform"] for one in named if "platform" in one)):
             if platform not in platforms:
-                return _none("platform", platform, platforms)
+                return no_such("platform", platform, platforms)
         for number in (self.guest, *(one.get("guest") for one in named)):
             if isinstance(number, int) and number > guests:
                 return f"there is no guest {number}: at most {guests} work at once"
@@ -283,17 +279,10 @@ def no_level(
     """Returns why no cell has this level, or None. `factors` has an item for each workload that may."""
     places = [of_one[path] for of_one in factors if path in of_one]
     if not places:
-        return _none(
+        return no_such(
             "factor", path, dict.fromkeys(factor for of_one in factors for factor in of_one)
         )
     if any(same(level, one) for levels in places for one in levels):
         return None
     known = dict.fromkeys(level_text(one) for levels in places for one in levels)
-    return f"{path}: {_none('level', level_text(level), known)}"
-
-
-def _none(kind: str, given: object, known: Iterable[str]) -> str:
-    names = list(known)
-    hint = did_you_mean(str(given), names)
-    listed = f"there are: {', '.join(names)}" if names else "there are none"
-    return f"there is no {kind} '{given}'.{hint} {listed[0].upper()}{listed[1:]}"
+    return f"{path}: {no_such('level', level_text(level), known)}"

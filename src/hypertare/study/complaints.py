@@ -161,7 +161,8 @@ def _line_of(text: str, location: list[str]) -> int | None:
     return header_line
 
 
-def line_with(text: str, words: str) -> int | None:
-    """The first line that holds these words."""
+def place_of(words: str, text: str, source: str) -> str:
+    """The file with the first line that holds these words; the file alone where none does."""
     lines = enumerate(text.splitlines(), start=1)
-    return next((number for number, line in lines if words and words in line), None)
+    found = next((number for number, line in lines if words and words in line), None)
+    return f"{source}:{found}" if found else source

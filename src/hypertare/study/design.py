@@ -56,11 +56,6 @@ class DesignSettings(Settings):
             return self.blocks_per_boot
         return self.max_trials // 3 or self.max_trials
 
-    @property
-    def most_boots(self) -> int:
-        """Of a cell by the wall clock."""
-        return math.ceil(self.max_trials / self.blocks_of_a_boot)
-
     @model_validator(mode="after")
     def _ordered(self) -> DesignSettings:
         if self.max_trials < self.min_trials:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hypertare.base.level import Level
 from hypertare.base.settings import Settings
-from hypertare.base.words import did_you_mean
+from hypertare.base.words import no_such
 
 LEAST_FACTORS = 2
 """One alone has all of the variance."""
@@ -37,30 +37,25 @@ class EffectsSettings(Settings):
         """What it asks for and the study has not; responses and factors by workload."""
         for platform in self.platforms:
             if platform not in platforms:
-                return _none("platform", platform, platforms)
+                return no_such("platform", platform, platforms)
         for workload in self.workloads:
             if workload not in responses:
-                return _none("workload", workload, responses)
+                return no_such("workload", workload, responses)
         if self.of == "efficiency" and not set(self.platforms or platforms) - {baseline}:
             return f"an efficiency is against {baseline}, and there is no other platform"
         chosen = self.workloads or tuple(responses)
         for response in self.responses:
             if not any(response in responses[name] for name in chosen):
-                return _none("response", response, [one for n in chosen for one in responses[n]])
-        return self._of_factors({name: factors[name] for name in chosen})
-
-    def _of_factors(self, factors: Mapping[str, Mapping[str, Sequence[Level]]]) -> str | None:
+                return no_such("response", response, [one for n in chosen for one in responses[n]])
+        of_chosen = [factors[name] for name in chosen]
         for path in self.factors:
-            found = [levels[path] for levels in factors.values() if path in levels]
+            found = [levels[path] for levels in of_chosen if path in levels]
             if not found:
-                return _none("factor", path, [one for levels in factors.values() for one in levels])
+                return no_such("factor", path, [one for levels in of_chosen for one in levels])
             if not any(len(levels) > 1 for levels in found):
                 return f"{path} has one level: give it two in [factors], or leave it out"
-        several = {
-            name: [path for path, levels in of.items() if len(levels) > 1]
-            for name, of in factors.items()
-        }
-        most = max((set(paths) for paths in several.values()), key=len, default=set())
+        several = [{path for path, levels in of.items() if len(levels) > 1} for of in of_chosen]
+        most = max(several, key=len, default=set())
         if len(most) < LEAST_FACTORS or len(self.factors) == 1:
             only = self.factors[0] if self.factors else next(iter(most), None)
             had = f"'{only}' alone has all of them" if only else "there is none"
@@ -69,10 +64,3 @@ class EffectsSettings(Settings):
                 "add one, or leave [effects] out"
             )
         return None
-
-
-def _none(kind: str, given: str, known: Collection[str]) -> str:
-    names = list(dict.fromkeys(known))
-    listed = f"there are: {', '.join(names)}" if names else "there are none"
-    hint = did_you_mean(given, names)
-    return f"there is no {kind} '{given}'.{hint} {listed[0].upper()}{listed[1:]}"

@@ -70,7 +70,14 @@ def fits_the_machine(study: Study) -> None:
             f"it has {' or '.join(machine.clocks)}"
         )
     if not machine.boots_whole_pcs:
-        _leaves_this_host_alone(study)
+        # What is of the whole machine is not set on this host.
+        for name in HOST_KNOBS:
+            if getattr(study.knobs, name) is not None:
+                raise ValueError(
+                    f"knobs.{name} is a setting of the whole machine below the guests, here "
+                    f"{'of a host elsewhere' if machine.is_reached else 'of this host'}, which is "
+                    "left alone: take machine = 'emulated', or set it yourself"
+                )
         return
     if not study.under_hypervisor and study.sut.memory < LEAST_EMULATED:
         raise ValueError(
@@ -84,20 +91,14 @@ def fits_the_machine(study: Study) -> None:
         )
 
 
-def _leaves_this_host_alone(study: Study) -> None:
-    """What is of the whole machine is not set on this host."""
-    for name in HOST_KNOBS:
-        if getattr(study.knobs, name) is not None:
-            raise ValueError(
-                f"knobs.{name} is a setting of the whole machine below the guests, here "
-                f"{'of a host elsewhere' if study.machine_kind.is_reached else 'of this host'}, which is "
-                "left alone: take machine = 'emulated', or set it yourself"
-            )
-
-
 def walks_can_take_time(study: Study) -> None:
     """Of a processor that is emulated; a real one takes its own."""
     if not study.emulated.walks_take_time:
+        if study.emulated.walk_cost != 1:
+            raise ValueError(
+                f"emulated.walk_cost is {study.emulated.walk_cost:g}, but page walks take no time here: "
+                "name a processor with emulated.walks, or leave it out"
+            )
         return
     if not study.clock_kind.counts_instructions:
         raise ValueError(
@@ -108,13 +109,4 @@ def walks_can_take_time(study: Study) -> None:
         raise ValueError(
             f"[walk] adds modelled page walks to elapsed time, and with emulated.walks = "
             f"'{study.emulated.walks}' they are in it: leave one of the two out"
-        )
-
-
-def walks_that_cost_more_take_time(study: Study) -> None:
-    """Where page walks take no time, there is none to change."""
-    if study.emulated.walk_cost != 1 and not study.emulated.walks_take_time:
-        raise ValueError(
-            f"emulated.walk_cost is {study.emulated.walk_cost:g}, but page walks take no time here: name a "
-            "processor with emulated.walks, or leave it out"
         )

@@ -21,7 +21,7 @@ from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.errors import InputError
 from hypertare.base.words import did_you_mean
 from hypertare.platforms.registry import BASELINE
-from hypertare.study.complaints import explain, key_path, line_with
+from hypertare.study.complaints import explain, key_path, place_of
 from hypertare.study.given import PEER, UNDER_TEST
 from hypertare.study.rules import no_analysis, no_bill, no_effects, unknown
 from hypertare.study.study import Study
@@ -118,9 +118,7 @@ class StudyFile:
 
     def _check_quick(self) -> None:
         """What `--quick` would put in, also where it is not asked for."""
-        try:
-            Study.model_validate(self._written)
-        except ValidationError:
+        if self._as_written() is None:
             return
         raw = copy.deepcopy(self._written)
         for path, value in raw.get("quick", {}).items():
@@ -155,17 +153,10 @@ class StudyFile:
             InputError: it is in neither.
         """
         wrong = unknown(study)
-        if not wrong:
-            return
-        try:
-            written = Study.model_validate(self._written)
-        except ValidationError:
-            written = study
-        never = unknown(written)
+        never = unknown(self._as_written() or study) if wrong else {}
         for (table, text), problem in wrong.items():
             if (table, text) in never:
-                line = line_with(self.text, text)
-                where = f"{self.source}:{line}" if line else self.source
+                where = place_of(text, self.text, self.source)
                 raise InputError(f"{where}: {table}: '{text}': {problem}")
 
     def _check_tables(self, study: Study) -> None:
@@ -181,16 +172,16 @@ class StudyFile:
             **{name: partial(no_analysis, name) for name in ANALYSES},
         }
         for table, why_not in tables.items():
-            if why_not(study) is None:
-                continue
-            try:
-                written = Study.model_validate(self._written)
-            except ValidationError:
-                written = study
-            if problem := why_not(written):
-                line = line_with(self.text, f"[{table}]")
-                where = f"{self.source}:{line}" if line else self.source
+            if why_not(study) and (problem := why_not(self._as_written() or study)):
+                where = place_of(f"[{table}]", self.text, self.source)
                 raise InputError(f"{where}: {table}: {problem}.")
+
+    def _as_written(self) -> Study | None:
+        """The study without overrides; none where that is not valid."""
+        try:
+            return Study.model_validate(self._written)
+        except ValidationError:
+            return None
 
     def cell(self, levels: Mapping[str, Any]) -> Study:
         """The study with these factors' levels in their places. The last ones are remembered: a trial
@@ -200,17 +191,14 @@ class StudyFile:
         key = repr((self.raw, levels))
         if key in self._cells:
             self._cells.move_to_end(key)
-        else:
-            self._cells[key] = self._cell(levels)
-            if len(self._cells) > _MOST_CELLS:
-                self._cells.popitem(last=False)
-        return self._cells[key]
-
-    def _cell(self, levels: Mapping[str, Any]) -> Study:
+            return self._cells[key]
         raw = copy.deepcopy(self.raw)
         for path, level in levels.items():
             put(raw, path, level, f'{self.source}: factor "{path}"')
-        return self._validate(raw)
+        self._cells[key] = self._validate(raw)
+        if len(self._cells) > _MOST_CELLS:
+            self._cells.popitem(last=False)
+        return self._cells[key]
 
     def _validate(self, raw: dict[str, Any]) -> Study:
         try:

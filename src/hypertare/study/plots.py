@@ -71,11 +71,9 @@ class Plot(Settings):
 
     def unknown(self, factors: Mapping[str, Mapping[str, Collection[Level]]]) -> str | None:
         """What `where` names and the study has not; factors by workload."""
-        for path, level in self.where.items():
-            problem = no_level(path, level, [factors[self.workload]])
-            if problem is not None:
-                return problem
-        return None
+        levels = self.where.items()
+        problems = (no_level(path, level, [factors[self.workload]]) for path, level in levels)
+        return next(filter(None, problems), None)
 
     def problem(
         self, responses: Mapping[str, Collection[str]], factors: Mapping[str, Collection[str]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-SETS = ("build", "compress")
+PROGRAM_SETS = ("build", "compress")
 """What comes from the distribution: see `hypertare.machines.image.programs`."""
 
 
-def is_own(name: str) -> bool:
+def is_own_program(name: str) -> bool:
     """Whether a path of this host is meant, and not a set of programs."""
     return "/" in name

@@ -103,7 +103,13 @@ def points(
     for row in rows:
         if row["platform"] == baseline or row["workload"] not in workloads:
             continue
-        of_baseline = [one for one in rows if _is_baseline(one, row, baseline)]
+        filled = [column for column in row if column not in ("platform", "value")]
+        of_baseline = [
+            one
+            for one in rows
+            if one["platform"] == baseline
+            and all(one[column] in ("", row[column]) for column in filled)
+        ]
         if len(of_baseline) != 1:
             many = "several rows" if of_baseline else "no row"
             raise InputError(
@@ -145,12 +151,6 @@ def _rows(text: str, name: str, where: Mapping[str, str]) -> Iterator[Row]:
         raise InputError(f"{name}: this is no CSV table: {error}.") from None
 
 
-def _is_baseline(one: Row, row: Row, baseline: str) -> bool:
-    return one["platform"] == baseline and all(
-        one[column] in ("", row[column]) for column in row if column not in ("platform", "value")
-    )
-
-
 def _value(row: Row, name: str) -> float:
     try:
         value = float(row["value"])
@@ -167,6 +167,3 @@ def _level(cell: str) -> Level:
 
 def _shown(row: Row) -> str:
     return ", ".join(cell for column, cell in row.items() if cell and column != "value")
-
-
-# --- beside ours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -11,10 +12,6 @@ from hypertare.study.given import Reach, reach_words
 
 if TYPE_CHECKING:
     from hypertare.study.study import Study
-
-
-def _several(given: object) -> object:
-    return (given,) if isinstance(given, str) else given
 
 
 def _differ(reaches: tuple[str, ...]) -> tuple[str, ...]:
@@ -27,7 +24,10 @@ def _differ(reaches: tuple[str, ...]) -> tuple[str, ...]:
 
 class Remote(Settings):
     reach: Annotated[
-        tuple[Reach, ...], BeforeValidator(_several), Field(min_length=1), AfterValidator(_differ)
+        tuple[Reach, ...],
+        BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+        Field(min_length=1),
+        AfterValidator(_differ),
     ]
     """The command that reaches the host of [`machine = "remote"`](remote.md): `"ssh lab2"`. Or of [several
     hosts](remote.md#several-hosts), which have boots by turns: `["ssh lab1", "ssh lab2"]`.
@@ -55,7 +55,8 @@ def remote_machines_fit(study: Study) -> None:
             f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
             "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
         )
-    hosts, boots = len(study.remote.reach), study.design.most_boots
+    hosts = len(study.remote.reach)
+    boots = math.ceil(study.design.max_trials / study.design.blocks_of_a_boot)
     if hosts > boots:
         raise ValueError(
             f"remote.reach names {hosts} hosts, of which each has boots of its own, and a cell has {boots} "

@@ -13,23 +13,8 @@ from typing import TYPE_CHECKING, Any
 from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.response import Response
 from hypertare.platforms.registry import BASELINE
-from hypertare.study.bench import (
-    classes_are_of_a_driver_domain,
-    driver_domain_is_a_bridge,
-    frames_fit_the_line,
-    frames_fit_the_nics,
-    line_can_be_had,
-    peers_and_driver_can_be_had,
-    rings_are_of_a_line,
-    routing_can_be_had,
-    segments_fit_the_frames,
-)
+from hypertare.study import bench, emulated, sut
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
-from hypertare.study.emulated import (
-    fits_the_machine,
-    walks_can_take_time,
-    walks_that_cost_more_take_time,
-)
 from hypertare.study.factors import (
     factors_of_a_workload_are_its_own,
     levels_are_single_values,
@@ -39,17 +24,6 @@ from hypertare.study.given import given_machines_fit
 from hypertare.study.remote import remote_machines_fit
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
-from hypertare.study.sut import (
-    counter_is_read_by_guests,
-    cpus_are_shared_out,
-    devices_are_of_this_host,
-    disks_in_memory_fit,
-    guests_fit,
-    images_can_be_run,
-    network_of_host_can_be_had,
-    programs_are_of_an_image,
-    settings_fit_the_guests,
-)
 from hypertare.study.walk import walks_can_be_joined
 from hypertare.workloads.responses import of_workload
 from hypertare.workloads.workload import NodeFacts
@@ -87,12 +61,8 @@ def interrupts_fit_the_cpus(study: Study) -> None:
 
 def workloads_fit_the_nodes(study: Study) -> None:
     """Every workload fits the nodes of its bench."""
-    routed = study.bench.topology == "routers"
     guests = [one for one in study.platforms if one.has_own_kernel]
-    cpus = _cpus_under_test(study)
-    mtu = study.knobs.mtu or study.bench.mtu
     sandboxed = study.machine_kind.is_sandboxed
-    shares_memory = bool(guests) and all(one.shares_memory for one in guests)
     # Programs are in the image of a guest, not of its host.
     hosts_guests = any(one.pc.has_guests for one in study.platforms)
     has_programs = not (study.machine_kind.boots_whole_pcs and hosts_guests)
@@ -108,20 +78,19 @@ def workloads_fit_the_nodes(study: Study) -> None:
             "'emulated' takes, without sut.files; elsewhere a disk is a file: leave it out"
         )
     can = (one.has_disk and (has_devices or one.has_disk_of_file) for one in study.platforms)
-    has_disks = all(can) and study.sut.image is None
-    several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
+    several = study.bench_guests > 1
     facts = NodeFacts(
-        routed=routed,
-        cpus=cpus,
-        mtu=mtu,
+        routed=study.bench.topology == "routers",
+        cpus=_cpus_under_test(study),
+        mtu=study.knobs.mtu or study.bench.mtu,
         sandboxed=sandboxed,
-        shares_memory=shares_memory,
+        shares_memory=bool(guests) and all(one.shares_memory for one in guests),
         peers_have_programs=has_programs,
-        has_disks=has_disks,
-        several_on_a_disk=several,
+        has_disks=all(can) and study.sut.image is None,
+        several_on_a_disk=several and any(one.is_host for one in study.platforms),
         all_made=all(one.is_made for one in study.platforms) and study.sut.image is None,
         under_hypervisor=study.under_hypervisor,
-        several=study.bench_guests > 1,
+        several=several,
         cuts_power=study.machine_kind.boots_whole_pcs,
         # Peers work on the machine below guests, and on all of this host.
         peer_cpus=None if sandboxed else _cpus_of_peers(study),
@@ -252,44 +221,43 @@ def _responses(study: Study) -> dict[str, list[str]]:
 
 def _factors(study: Study) -> dict[str, dict[str, Any]]:
     """Returns, by workload, the factors of its cells with their levels."""
-    bench = {path: v for path, v in study.factors.items() if not path.startswith("workloads.")}
+    shared = {path: v for path, v in study.factors.items() if not path.startswith("workloads.")}
     modelled = study.walk.factors if study.walk else {}
     return {
-        name: {**bench, **study.factors_of(name), **(modelled if name in study.walked else {})}
+        name: {**shared, **study.factors_of(name), **(modelled if name in study.walked else {})}
         for name in study.workloads
     }
 
 
 RULES: tuple[Callable[[Study], None], ...] = (
     can_be_carried_out,
-    fits_the_machine,
-    line_can_be_had,
-    rings_are_of_a_line,
-    frames_fit_the_line,
-    frames_fit_the_nics,
-    segments_fit_the_frames,
+    emulated.fits_the_machine,
+    bench.line_can_be_had,
+    bench.rings_are_of_a_line,
+    bench.frames_fit_the_line,
+    bench.frames_fit_the_nics,
+    bench.segments_fit_the_frames,
     remote_machines_fit,
     given_machines_fit,
-    programs_are_of_an_image,
-    devices_are_of_this_host,
-    images_can_be_run,
-    network_of_host_can_be_had,
-    walks_can_take_time,
-    walks_that_cost_more_take_time,
+    sut.programs_are_of_an_image,
+    sut.devices_are_of_this_host,
+    sut.images_can_be_run,
+    sut.network_of_host_can_be_had,
+    emulated.walks_can_take_time,
     walks_can_be_joined,
-    routing_can_be_had,
-    cpus_are_shared_out,
-    counter_is_read_by_guests,
+    bench.routing_can_be_had,
+    sut.cpus_are_shared_out,
+    sut.counter_is_read_by_guests,
     workloads_fit_the_nodes,
     interrupts_fit_the_cpus,
-    peers_and_driver_can_be_had,
-    guests_fit,
+    bench.peers_and_driver_can_be_had,
+    sut.guests_fit,
     measured_guest_is_there,
-    classes_are_of_a_driver_domain,
-    driver_domain_is_a_bridge,
-    settings_fit_the_guests,
+    bench.classes_are_of_a_driver_domain,
+    bench.driver_domain_is_a_bridge,
+    sut.settings_fit_the_guests,
     factors_of_a_workload_are_its_own,
-    disks_in_memory_fit,
+    sut.disks_in_memory_fit,
     levels_are_single_values,
     responses_of_a_name_are_alike,
     plots_show_what_is_there,

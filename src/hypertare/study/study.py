@@ -47,6 +47,7 @@ from hypertare.study.sut import Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import AnyWorkload
+from hypertare.workloads.workload import Line
 
 S = TypeVar("S", bound=BaseModel)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -290,18 +291,29 @@ class Study(AnalysisTables):
         """The most nodes that workloads add beside each system under test until memory runs out."""
         return max(one.most_beside for one in self._all_settings())
 
+    def theoretical_goodput(self, workload: str) -> float | None:
+        """Payload in b/s that the line carries at most, of all guests and all directions together; none
+        without a line, and where datagrams do not fit into a packet.
+        """
+        rate = self.bench.line_rate
+        if rate is None:
+            return None
+        line = Line(
+            rate_bps=rate,
+            mtu=self.knobs.mtu or self.bench.mtu,
+            ip=6 if self.bench.family == "ipv6" else 4,
+            frame_mtu=self.bench.mtu if self.machine_kind.line_counts_frames else None,
+        )
+        return self.workloads[workload].carried_at_most(line)
+
     def _all_settings(self) -> Iterator[AnyWorkload]:
         """Of every workload, whichever levels it takes: a bench is made for all of them."""
         for name, settings in self.workloads.items():
             yield settings
-            yield from self._at_levels(name, settings)
-
-    def _at_levels(self, name: str, settings: AnyWorkload) -> Iterator[AnyWorkload]:
-        """A workload with each level that is a factor's."""
-        for path, levels in self.all_factors.items():
-            key = path.removeprefix(f"workloads.{name}.")
-            if key in type(settings).model_fields:
-                yield from _taking(settings, key, levels)
+            for path, levels in self.all_factors.items():
+                key = path.removeprefix(f"workloads.{name}.")
+                if key in type(settings).model_fields:
+                    yield from _taking(settings, key, levels)
 
     @property
     def needs_files(self) -> bool:

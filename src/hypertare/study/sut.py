@@ -17,8 +17,7 @@ from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import BASELINE, PlatformName, names_of
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.plan import NicModel, Scheduler, TscMode
-from hypertare.study.programs import SETS as PROGRAM_SETS
-from hypertare.study.programs import is_own
+from hypertare.study.programs import PROGRAM_SETS, is_own_program
 from hypertare.workloads.life import LifeSettings
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class Sut(GuestSettings):
     @classmethod
     def _known_programs(cls, programs: tuple[str, ...]) -> tuple[str, ...]:
         for name in programs:
-            if name not in PROGRAM_SETS and not is_own(name):
+            if name not in PROGRAM_SETS and not is_own_program(name):
                 hint = did_you_mean(name, PROGRAM_SETS)
                 raise ValueError(
                     f"there is no set of programs '{name}'.{hint} "
@@ -329,9 +328,8 @@ def _driver_leaves_cpus(study: Study) -> None:
 
 def counter_is_read_by_guests(study: Study) -> None:
     """How the time-stamp counter is read can be set of guests that a hypervisor gives one."""
-    if "tsc" not in study.sut.model_fields_set and "sut.tsc" not in study.factors:
-        return
-    _some_platform_has(study, "tsc")
+    if "tsc" in study.sut.model_fields_set or "sut.tsc" in study.factors:
+        _some_platform_has(study, "tsc")
 
 
 def settings_fit_the_guests(study: Study) -> None:
@@ -379,7 +377,12 @@ def guests_fit(study: Study) -> None:
             f"knobs.guest_weights has {len(weights)} of them for sut.guests = {guests}: "
             "give one a guest"
         )
-    _boots_its_image(study)
+    unpacks_image = any(platform.image is not None for platform in study.platforms)
+    if not study.machine_kind.boots_whole_pcs and unpacks_image and study.sut.memory < LEAST_GUEST:
+        raise ValueError(
+            f"sut.memory is {human_size(study.sut.memory)}, but a guest needs "
+            f"{human_size(LEAST_GUEST)} to boot, and more for its work"
+        )
     for platform in study.platforms:
         if study.sut.memory < platform.least_memory:
             raise ValueError(
@@ -395,17 +398,6 @@ def guests_fit(study: Study) -> None:
         raise ValueError(
             f"sut.driver_memory is {human_size(study.sut.driver_memory)}, but Xen's driver domain "
             f"needs {human_size(LEAST_DRIVER_DOMAIN)} for its image"
-        )
-
-
-def _boots_its_image(study: Study) -> None:
-    """A guest of this host unpacks its image into its memory."""
-    if study.machine_kind.boots_whole_pcs or study.sut.memory >= LEAST_GUEST:
-        return
-    if any(platform.image is not None for platform in study.platforms):
-        raise ValueError(
-            f"sut.memory is {human_size(study.sut.memory)}, but a guest needs "
-            f"{human_size(LEAST_GUEST)} to boot, and more for its work"
         )
 
 

@@ -130,10 +130,7 @@ class TuneSettings(Settings):
 
     def highest(self, knob: str) -> int | None:
         """The largest whole number that a knob may be set to."""
-        wanted = self.knobs.get(knob)
-        if wanted is None:
-            return None
+        wanted = self.knobs.get(knob, ())
         if isinstance(wanted, Range):
             return wanted.high
-        levels = wanted.levels if isinstance(wanted, Ladder) else wanted
-        return max((level for level in levels if isinstance(level, int)), default=None)
+        return max((level for level in _each_of(wanted) if isinstance(level, int)), default=None)

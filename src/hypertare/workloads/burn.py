@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from hypertare.base.quantities import Share, Working
+from hypertare.base.quantities import Working
 from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
-from hypertare.workloads.neighbours import a_share
+from hypertare.workloads.neighbours import CpuShare
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
 
 
 class BurnSettings(WorkloadSettings):
     type: Literal["burn"]
-    share: Share = 1.0
+    share: CpuShare = 1.0
     """The share of one CPU that each thread uses."""
     threads: Annotated[int, Field(ge=1)] = 1
     """Threads that use that share."""
     duration: Working = 2.0
     """The length of a trial."""
-
-    @field_validator("share")
-    @classmethod
-    def _in_range(cls, share: float) -> float:
-        return a_share(share)
-
-    @property
-    def kind(self) -> Workload:
-        return BURN
 
     @property
     def expected_s(self) -> float | None:

@@ -16,12 +16,11 @@ from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.sending import OFFERED, Sending, SendingSettings, loss
 from hypertare.workloads.stream_rate import goodput, packet_rate
-from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
+from hypertare.workloads.via import SHARED_MEMORY, via_misfit
 from hypertare.workloads.workload import (
     Line,
     NodeFacts,
     TaskInputs,
-    Workload,
 )
 
 SHORTEST = line_rate.HEADER + line_rate.LEAST_CONTENT
@@ -55,10 +54,6 @@ class CaptureSettings(SendingSettings):
     """Memory in which frames wait to be taken."""
 
     @property
-    def kind(self) -> Workload:
-        return CAPTURE
-
-    @property
     def shared_memory(self) -> int | None:
         return SHARED_MEMORY if self.via == "shared" else None
 
@@ -66,14 +61,10 @@ class CaptureSettings(SendingSettings):
     def counts_loss(self) -> bool:
         return True
 
-    @property
-    def has_loss_rate(self) -> bool:
-        return True
-
     def misfit(self, node: NodeFacts) -> str | None:
         if node.routed:
             return "no router forwards such frames: leave bench.topology out"
-        way = via_misfit(self.via, self.ring, node) or shared_misfit(self.via, node)
+        way = via_misfit(self.via, self.ring, node)
         return way or frame_misfit("frame", self.frame, 0, node.mtu)
 
     def carried_at_most(self, line: Line) -> float | None:
@@ -97,7 +88,6 @@ class CaptureSettings(SendingSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-        feeds = [] if machine is None else [self._feed(pair, machine, session)]
         send = plan.FrameSend(
             to=pair.near.address,
             past_card=machine is not None,
@@ -109,15 +99,14 @@ class CaptureSettings(SendingSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-        return [
-            *feeds,
+        tasks = [
             pair.task("receive", pair.near.node, capture, direction="back", background=True),
             pair.task("send", pair.far.node, send, direction="back"),
         ]
-
-    def _feed(self, pair: Pair, machine: str, session: int) -> plan.Task:
+        if machine is None:
+            return tasks
         feed = plan.FrameFeed(guest=pair.node, session=session, frame=self.frame, ring=self.ring)
-        return pair.task("feed", machine, feed, background=True)
+        return [pair.task("feed", machine, feed, background=True), *tasks]
 
 
 def frame_misfit(setting: str, size: int, header: int, mtu: int) -> str | None:
@@ -162,9 +151,7 @@ class Capture(Sending):
         }
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return packet_work.measure(
-            phase, node, packet_work.past_card(phase, "feed", ("fed_packets",))
-        )
+        return packet_work.measure(phase, node, "feed", ("fed_packets",))
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         """Both count the whole phase, with what is omitted."""

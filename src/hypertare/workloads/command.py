@@ -83,10 +83,6 @@ class CommandSettings(LimitedSettings):
         return command
 
     @property
-    def kind(self) -> Workload:
-        return COMMAND
-
-    @property
     def responses(self) -> tuple[Response, ...]:
         return (*self._printed, *self.kind.responses)
 
@@ -173,17 +169,16 @@ class CommandSettings(LimitedSettings):
             watch_syncs=inputs.watched and self.disk is None,
             tty=self.tty,
         )
-        server = () if self.peer is None else (self._server(self.peer, pair, inputs),)
-        return [*server, pair.task("command", pair.node, work)]
-
-    def _server(self, peer: str | tuple[str, ...], pair: Pair, inputs: TaskInputs) -> plan.Task:
-        work = plan.Serve(
-            argv=_argv(peer),
+        command = pair.task("command", pair.node, work)
+        if self.peer is None:
+            return [command]
+        server = plan.Serve(
+            argv=_argv(self.peer),
             env={**inputs.environment, OWN_ADDRESS: pair.far.address},
             cwd=inputs.peer_cwd,
             in_files=inputs.in_files,
         )
-        return pair.task("serve", pair.far.node, work, background=True)
+        return [pair.task("serve", pair.far.node, server, background=True), command]
 
 
 def _argv(command: str | tuple[str, ...]) -> tuple[str, ...]:

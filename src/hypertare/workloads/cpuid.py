@@ -18,10 +18,6 @@ class CpuidSettings(LimitedSettings):
     count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000
     """Executions of a trial."""
 
-    @property
-    def kind(self) -> Workload:
-        return CPUID
-
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         return [pair.task("cpuid", pair.node, plan.Cpuid(count=self.count))]
 

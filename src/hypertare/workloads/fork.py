@@ -22,10 +22,6 @@ class ForkSettings(LimitedSettings):
     touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
     """Memory that each child writes to, one byte a page of 4 KB."""
 
-    @property
-    def kind(self) -> Workload:
-        return FORK
-
     def given_work(self) -> GivenWork:
         sizes = ("--count", str(self.count), "--touch", str(self.touch))
         return GivenWork((paths.AGENT, "fork", *sizes, "--quiet"))

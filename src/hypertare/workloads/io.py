@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Share, Size, Working
-from hypertare.base.response import Found, Response, Values
+from hypertare.base.response import Found, OfGuests, Response, Values
 from hypertare.base.units import human_size
 from hypertare.probes.cpu_modes import CPU_MODES
 from hypertare.probes.kvm import KVM
@@ -18,7 +18,7 @@ from hypertare.probes.schedstat import SCHEDSTAT
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase, sum_of_known
 from hypertare.workloads import packet_work
-from hypertare.workloads.latencies import percentiles
+from hypertare.workloads.latencies import in_seconds, percentiles
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import (
     SETTLE_S,
@@ -92,10 +92,6 @@ class IoSettings(WorkloadSettings):
         return self
 
     @property
-    def kind(self) -> Workload:
-        return IO
-
-    @property
     def disk_bytes(self) -> int:
         return self.span
 
@@ -140,6 +136,11 @@ class IoSettings(WorkloadSettings):
         ]
 
 
+def _for_each(name: str, unit: str, title: str, of_guests: OfGuests = "sum") -> Response:
+    """What a read or write costs."""
+    return Response(f"{name}_per_operation", unit, "lower", title, of_guests)
+
+
 class Io(Workload):
     name = "io"
     settings = IoSettings
@@ -160,111 +161,62 @@ class Io(Workload):
             "99th percentile of the latency of making writes durable",
             "most",
         ),
-        Response(
-            "cpu_per_operation",
+        _for_each("cpu", "s", "CPU time of the whole machine for a read or write"),
+        _for_each(
+            "task_cpu",
             "s",
-            "lower",
-            "CPU time of the whole machine for a read or write",
-        ),
-        Response(
-            "task_cpu_per_operation",
-            "s",
-            "lower",
             "the task's own time in user mode and in its kernel for a read or write",
             "mean",
         ),
-        Response(
-            "run_per_operation",
+        _for_each(
+            "run",
             "s",
-            "lower",
             "CPU time of all tasks of the machine for one, without interrupts of idle CPUs",
         ),
-        Response(
-            "task_switches_per_operation",
-            "switches",
-            "lower",
-            "context switches of the task for a read or write",
-            "mean",
+        _for_each(
+            "task_switches", "switches", "context switches of the task for a read or write", "mean"
         ),
-        Response("exits_per_operation", "exits", "lower", "exits of the guest for one", "mean"),
-        Response(
-            "halts_per_operation",
-            "exits",
-            "lower",
-            "of these, exits because the guest had nothing to do",
-            "mean",
-        ),
-        Response(
-            "kicks_per_operation",
+        _for_each("exits", "exits", "exits of the guest for one", "mean"),
+        _for_each("halts", "exits", "of these, exits because the guest had nothing to do", "mean"),
+        _for_each(
+            "kicks",
             "writes",
-            "lower",
             "the guest's writes to registers of devices, by which it notifies them, for one",
             "mean",
         ),
-        Response(
-            "interrupts_per_operation",
-            "interrupts",
-            "lower",
-            "interrupts of devices for one",
-            "mean",
-        ),
-        Response("guest_cpu_per_operation", "s", "lower", "CPU time of its virtual CPUs for one"),
-        Response(
-            "driver_cpu_per_operation", "s", "lower", "CPU time of Xen's driver domain for one"
-        ),
-        Response(
-            "vmm_cpu_per_operation",
+        _for_each("interrupts", "interrupts", "interrupts of devices for one", "mean"),
+        _for_each("guest_cpu", "s", "CPU time of its virtual CPUs for one"),
+        _for_each("driver_cpu", "s", "CPU time of Xen's driver domain for one"),
+        _for_each(
+            "vmm_cpu",
             "s",
-            "lower",
             "CPU time of its VMM's other threads, and of what serves its files beside it, for one",
         ),
-        Response(
-            "program_per_operation",
-            "s",
-            "lower",
-            "CPU time of the program in user mode for one",
+        _for_each("program", "s", "CPU time of the program in user mode for one"),
+        _for_each("system", "s", "CPU time of its kernel, the machine's or the guest's, for one"),
+        _for_each(
+            "vcpu_user", "s", "CPU time of the VMM's own code in virtual CPUs' threads for one"
         ),
-        Response(
-            "system_per_operation",
+        _for_each(
+            "vcpu_system",
             "s",
-            "lower",
-            "CPU time of its kernel, the machine's or the guest's, for one",
-        ),
-        Response(
-            "vcpu_user_per_operation",
-            "s",
-            "lower",
-            "CPU time of the VMM's own code in virtual CPUs' threads for one",
-        ),
-        Response(
-            "vcpu_system_per_operation",
-            "s",
-            "lower",
             "CPU time of the machine's kernel for virtual CPUs, KVM included, for one",
         ),
-        Response(
-            "vmm_user_per_operation",
+        _for_each("vmm_user", "s", "CPU time of the VMM's other threads in user mode for one"),
+        _for_each(
+            "vmm_system",
             "s",
-            "lower",
-            "CPU time of the VMM's other threads in user mode for one",
-        ),
-        Response(
-            "vmm_system_per_operation",
-            "s",
-            "lower",
             "CPU time of the machine's kernel for the VMM's other threads for one",
         ),
-        Response(
-            "guest_switches_per_operation",
+        _for_each(
+            "guest_switches",
             "switches",
-            "lower",
             "context switches of its virtual CPUs' threads for one",
             "mean",
         ),
-        Response(
-            "vmm_switches_per_operation",
+        _for_each(
+            "vmm_switches",
             "switches",
-            "lower",
             "context switches of its VMM's other threads for one",
             "mean",
         ),
@@ -273,12 +225,10 @@ class Io(Workload):
     is_timed = True
 
     def measure(self, phase: Phase) -> Found:
-        totals = {name: phase.total("io", f"{name}_ns") for name in _LATENCIES}
-        latencies = {name: None if ns is None else ns / 1e9 for name, ns in totals.items()}
         return {
             "iops": phase.task_rate("io", "operations"),
             "throughput": phase.task_rate("io", "bytes"),
-            **latencies,
+            **in_seconds(phase, "io", _LATENCIES),
             "task_cpu_per_operation": _each(phase, _task_cpu(phase)),
             "task_switches_per_operation": _each(phase, phase.total("io", "switches")),
         }
@@ -316,7 +266,7 @@ class Io(Workload):
         found = {"driver_cpu_per_operation": _each(phase, driver)}
         if driver is None:
             # Under Xen no kernel sees all domains.
-            found["run_per_operation"] = _each(phase, SCHEDSTAT.run_s(phase))
+            found["run_per_operation"] = _each(phase, phase.probe(HOST, SCHEDSTAT.name, "run_s"))
             layers = CPU_MODES.layers(phase, _task_cpu(phase))
             found |= {f"{name}_per_operation": _each(phase, s) for name, s in layers.items()}
         return found | {"cpu_per_operation": _each(phase, machine_cpu)}

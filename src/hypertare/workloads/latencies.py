@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from hypertare.base.response import Found
 from hypertare.protocol.phase import Phase
@@ -26,6 +27,12 @@ def percentiles(phase: Phase, role: str, name: str) -> Found:
         f"{name}_p99": high / 1e9,
         f"{name}_p999": highest / 1e9,
     }
+
+
+def in_seconds(phase: Phase, role: str, names: Iterable[str]) -> Found:
+    """Returns the times that the tasks of a role report in nanoseconds."""
+    totals = {name: phase.total(role, f"{name}_ns") for name in names}
+    return {name: None if ns is None else ns / 1e9 for name, ns in totals.items()}
 
 
 def spread(phase: Phase, role: str, name: str) -> Found:

@@ -10,7 +10,7 @@ from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import End, Pair
-from hypertare.workloads.workload import LimitedSettings, NodeFacts, TaskInputs, Workload
+from hypertare.workloads.workload import LimitedSettings, NodeFacts, Workload
 
 _ROLE = "life"
 _WORK, _SERVE, _ASK = "first_work", "serve", "ask"
@@ -67,10 +67,6 @@ class LifeSettings(LimitedSettings):
         return self
 
     @property
-    def kind(self) -> Workload:
-        return LIFE
-
-    @property
     def is_restored(self) -> bool:
         return self.restore and self.most is None
 
@@ -106,9 +102,6 @@ class LifeSettings(LimitedSettings):
         if self.most is not None and node.several:
             return "'most' adds to one system under test, and sut.guests asks for several: leave one out"
         return None
-
-    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
-        return []
 
     def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
         mark = "" if pair.number is None else f".{pair.number}"

@@ -17,25 +17,18 @@ def load_tasks(
 ) -> Iterator[plan.Task]:
     """The tasks of all neighbours, for as many seconds as the others may take."""
     for pair in pairs:
-        yield from _stream(load, pair, len(pairs), seconds, inputs)
+        if load.stream is not None:
+            flow = StreamSettings(
+                type="stream",
+                direction=load.stream,
+                rate=None if load.rate is None else load.rate / len(pairs),
+                socket_buffer=load.socket_buffer,
+                duration=seconds,
+                omit=0.0,
+            )
+            for task in flow.tasks(pair, inputs):
+                name = f"{LOAD}-sink" if task.background else f"{LOAD}-stream"
+                yield pair.task(LOAD, task.node, task.workload, name=name, background=True)
         if load.share is not None:
             work = plan.Burn(share=load.share, duration_s=seconds)
             yield pair.task(LOAD, pair.node, work, background=True)
-
-
-def _stream(
-    load: NeighbourSettings, pair: Pair, neighbours: int, seconds: float, inputs: TaskInputs
-) -> Iterator[plan.Task]:
-    if load.stream is None:
-        return
-    flow = StreamSettings(
-        type="stream",
-        direction=load.stream,
-        rate=None if load.rate is None else load.rate / neighbours,
-        socket_buffer=load.socket_buffer,
-        duration=seconds,
-        omit=0.0,
-    )
-    for task in flow.tasks(pair, inputs):
-        name = f"{LOAD}-sink" if task.background else f"{LOAD}-stream"
-        yield pair.task(LOAD, task.node, task.workload, name=name, background=True)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.quantities import Rate, Share, Size
 from hypertare.base.settings import Settings
 
 
-def a_share(share: float) -> float:
-    """The share, if it is one of a CPU's time.
-
-    Raises:
-        ValueError: it is none.
-    """
+def _above_none(share: float) -> float:
     if not 0 < share <= 1:
         raise ValueError("a share lies above 0 and at most at 1 (100 %)")
     return share
+
+
+CpuShare = Annotated[Share, AfterValidator(_above_none)]
 
 
 class NeighbourSettings(Settings):
@@ -30,16 +28,11 @@ class NeighbourSettings(Settings):
     they leave to be measured, from 1 in the order in which guests are made.
     """
 
-    share: Share | None = None
+    share: CpuShare | None = None
     stream: Literal["transmit", "receive"] | None = None
     rate: Annotated[Rate, Field(gt=0)] | None = None
     socket_buffer: Annotated[Size, Field(ge=1)] | None = None
     measured: Annotated[int, Field(ge=1)] = 1
-
-    @field_validator("share")
-    @classmethod
-    def _in_range(cls, share: float | None) -> float | None:
-        return None if share is None else a_share(share)
 
     @model_validator(mode="after")
     def _something(self) -> NeighbourSettings:

@@ -10,7 +10,6 @@ acknowledgements. A baseline has no such responses, since its interrupts are als
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hypertare.base.response import Found, Response, whole
 from hypertare.probes.datapath import DATAPATH
@@ -42,23 +41,6 @@ RESPONSES = (
 )
 
 
-@dataclass(frozen=True)
-class PastCard:
-    """Packets that reached a guest past its card, and the CPU seconds of the tasks that moved them."""
-
-    packets: float
-    cpu_s: float
-
-
-def past_card(phase: Phase, role: str, counts: Sequence[str]) -> PastCard | None:
-    """What tasks of this role moved between a machine and the memory that it shares with its guest."""
-    packets, cpu_s = (
-        whole([phase.total(role, name) for name in names])
-        for names in (counts, ("user_s", "system_s"))
-    )
-    return None if packets is None or cpu_s is None else PastCard(packets, cpu_s)
-
-
 def of_guest(phase: Phase, node: str) -> Found:
     """What a guest took, by its machine's and its own counters; nothing of a node that its machine does not
     see from outside.
@@ -74,14 +56,22 @@ def of_guest(phase: Phase, node: str) -> Found:
     }
 
 
-def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:
-    """Returns a guest's counters per packet; no values for a node that cannot be seen from outside."""
+def measure(phase: Phase, node: str, role: str = "", moved: Sequence[str] = ()) -> Found:
+    """Returns a guest's counters per packet; no values for a node that cannot be seen from outside.
+
+    Args:
+        role: of tasks that move packets past the guest's card, by memory that it shares with its machine.
+        moved: the values of those tasks that count these packets.
+    """
     packets = NET_DEV.packets(phase, node)
     counts = of_guest(phase, node)
     backend = [phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vhost", "datapath")]
-    if packets is not None and past_card is not None:
-        packets += past_card.packets
-        backend.append(past_card.cpu_s)
+    if role:
+        past_card = whole([phase.total(role, name) for name in moved])
+        cpu_s = whole([phase.total(role, name) for name in ("user_s", "system_s")])
+        if packets is not None and past_card is not None and cpu_s is not None:
+            packets += past_card
+            backend.append(cpu_s)
     if not counts or not packets:
         return {}
     counts["kicks"] = phase.probe(node, DATAPATH.name, "kicks")

@@ -13,10 +13,10 @@ from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
 from hypertare.workloads import packet_work
 from hypertare.workloads.capture import frame_misfit
-from hypertare.workloads.latencies import percentiles, spread
+from hypertare.workloads.latencies import in_seconds, percentiles, spread
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
+from hypertare.workloads.via import SHARED_MEMORY, via_misfit
 from hypertare.workloads.workload import (
     SETTLE_S,
     NodeFacts,
@@ -65,16 +65,12 @@ class PingSettings(WorkloadSettings):
             raise ValueError("'via' is of protocol = 'frame': leave it out")
         return self
 
-    @property
-    def kind(self) -> Workload:
-        return PING
-
     def misfit(self, node: NodeFacts) -> str | None:
         if self.protocol != "frame":
             return None
         if node.routed:
             return "no router forwards frames: take another protocol than 'frame'"
-        way = via_misfit(self.via, None, node) or shared_misfit(self.via, node)
+        way = via_misfit(self.via, None, node)
         return way or frame_misfit("message", self.message, line_rate.HEADER, node.mtu)
 
     @property
@@ -134,13 +130,10 @@ class PingSettings(WorkloadSettings):
             via="shared" if past_card and not out else via,
         )
         answers = pair.task("reply", sink.node, reply, background=True)
-        return [*self._relays(pair, machine), answers, asks]
-
-    def _relays(self, pair: Pair, machine: str | None) -> list[plan.Task]:
         if machine is None:
-            return []
+            return [answers, asks]
         relay = plan.FrameRelay(guest=pair.node, frame=self.message + line_rate.HEADER)
-        return [pair.task("relay", machine, relay, background=True)]
+        return [pair.task("relay", machine, relay, background=True), answers, asks]
 
 
 class Ping(Workload):
@@ -175,11 +168,12 @@ class Ping(Workload):
     is_timed = True
 
     def measure(self, phase: Phase) -> Found:
-        values: Found = {}
-        for name in ("p50", "mean", "p99", "p999", "jitter"):
-            found = phase.total("request", f"rtt_{name}_ns")
-            values[f"rtt_{name}"] = None if found is None else found / 1e9
-        return values | spread(phase, "request", ROUND_TRIPS) | _loss(phase)
+        names = ("rtt_p50", "rtt_mean", "rtt_p99", "rtt_p999", "rtt_jitter")
+        return (
+            in_seconds(phase, "request", names)
+            | spread(phase, "request", ROUND_TRIPS)
+            | _loss(phase)
+        )
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Percentiles and spread come from one histogram of all requests of all guests."""
@@ -187,8 +181,7 @@ class Ping(Workload):
         return of_all | _means(phase) | _loss(phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        past_card = packet_work.past_card(phase, "relay", ("fed_packets", "taken_packets"))
-        return packet_work.measure(phase, node, past_card)
+        return packet_work.measure(phase, node, "relay", ("fed_packets", "taken_packets"))
 
 
 def _loss(phase: Phase) -> Found:

@@ -18,7 +18,6 @@ from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import (
     LimitedSettings,
     NodeFacts,
-    TaskInputs,
     Workload,
     disk_misfit,
 )
@@ -66,10 +65,6 @@ class PowerCutSettings(LimitedSettings):
         return self
 
     @property
-    def kind(self) -> Workload:
-        return POWER_CUT
-
-    @property
     def nodes_beside(self) -> int:
         return 1
 
@@ -90,9 +85,6 @@ class PowerCutSettings(LimitedSettings):
                 "not made here: leave sut.image out"
             )
         return disk_misfit(node)
-
-    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
-        return []
 
     def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
         mark = "" if pair.number is None else f".{pair.number}"

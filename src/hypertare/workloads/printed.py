@@ -104,16 +104,18 @@ def _at(path: str, text: str) -> Any:
         here = ".".join(path.split(".")[:place]) or "its output"
         if isinstance(found, dict) and part in found:
             found = found[part]
-        elif isinstance(found, list) and _is_place(part, len(found)):
+        elif (
+            isinstance(found, list)
+            and re.fullmatch(r"-?\d{1,9}", part)
+            and -len(found) <= int(part) < len(found)
+        ):
             found = found[int(part)]
         else:
-            known = ", ".join(map(str, found)) if isinstance(found, dict) else _kind(found)
+            known = f"a list of {len(found)}" if isinstance(found, list) else f"the value {found}"
+            if isinstance(found, dict):
+                known = ", ".join(map(str, found))
             raise ValueError(f"its JSON has no '{path}': {here} has {_cut(known)}")
     return found
-
-
-def _is_place(part: str, length: int) -> bool:
-    return bool(re.fullmatch(r"-?\d{1,9}", part)) and -length <= int(part) < length
 
 
 def _parsed(text: str) -> Any:
@@ -134,10 +136,6 @@ def _parsed(text: str) -> Any:
         + (" (only its end is kept)" if lines and not text.lstrip().startswith(("{", "[")) else "")
         + _last({"stdout": text})
     )
-
-
-def _kind(found: Any) -> str:
-    return f"a list of {len(found)}" if isinstance(found, list) else f"the value {found}"
 
 
 def _number(found: Any, where: str) -> float:

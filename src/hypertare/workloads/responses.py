@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from hypertare.base.response import VIRTUAL, Found, Response, Values, known, whole
 from hypertare.platforms.registry import find
+from hypertare.probes import registry as probes
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import LOAD, Phase
 from hypertare.protocol.records import Record
 from hypertare.walk.processors import NONE
-from hypertare.workloads import counters, guests
+from hypertare.workloads import guests
 from hypertare.workloads.registry import KINDS
 from hypertare.workloads.workload import Workload, WorkloadSettings
 
@@ -59,13 +60,11 @@ def meaning(clock: str, walks: Sequence[str] = ()) -> str:
     """
     if clock != "virtual":
         return ""
-    return _WITH_WALKS % _listed(walks) if walks else _WITHOUT_WALKS
-
-
-def _listed(walks: Sequence[str]) -> str:
+    if not walks:
+        return _WITHOUT_WALKS
     named = [one for one in walks if one != NONE]
-    said = " or ".join(named)
-    return said if len(named) == len(walks) else f"{said} (or free, where emulated.walks is none)"
+    free = "" if len(named) == len(walks) else " (or free, where emulated.walks is none)"
+    return _WITH_WALKS % (" or ".join(named) + free)
 
 
 def mark_of(clock: str) -> str:
@@ -102,12 +101,14 @@ def measure(
     values |= kind.measure_peers(phase, nodes)
     if kind.works_on_node:
         values |= OUTSIDE.driver_cpu(platform, nodes, phase)
-    machine_cpu = counters.machine_cpu(platform, phase)
+    # No kernel sees all of a hypervisor's CPUs: it is the sum of its domains, idle ones too.
+    under_hypervisor = find(platform).under_hypervisor
+    machine_cpu = OUTSIDE.all_s(phase) if under_hypervisor else STAT.busy_s(phase)
     values["machine_cpu"] = machine_cpu
-    if not find(platform).under_hypervisor:
+    if not under_hypervisor:
         values["machine_steal"] = STAT.steal_s(phase)
     if kind.translates:
-        values |= counters.translation(phase, platform, nodes)
+        values |= probes.measure("translation", phase, platform, nodes)
     if machine_cpu is not None:
         values |= kind.measure_machine(phase, machine_cpu)
     return known(values)
@@ -137,13 +138,15 @@ def why_not(workload: str, records: Iterable[Record]) -> str:
 
 def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     """Returns the values of a phase with a single system under test, or of one guest's part of a phase."""
-    values: Found = {} if _only_disturbs(phase) else kind.measure(phase)
+    only_disturbs = bool(phase.results) and len(phase.tasks(LOAD)) == len(phase.results)
+    values: Found = {} if only_disturbs else kind.measure(phase)
     if not kind.works_on_node:
         return values
     if find(platform).is_seen_from_outside:
-        values["outside_cpu"] = OUTSIDE.cpu_s(platform, phase, node)
+        outside_cpu = OUTSIDE.cpu_s(platform, phase, node)
+        values["outside_cpu"] = outside_cpu
         if kind.polls:
-            values["outside_cpu_share"] = OUTSIDE.cpu_share(platform, phase, node)
+            values["outside_cpu_share"] = phase.rate(node, OUTSIDE.name, outside_cpu)
     if find(platform).has_own_kernel:
         values["own_cpu"] = STAT.busy_s(phase, node)
         values["own_steal"] = STAT.steal_s(phase, node)
@@ -155,7 +158,10 @@ def _of_counters(kind: Workload, platform: str, node: str, phase: Phase) -> Foun
     """Returns the values of a node's counters; empty for a node that is no machine of its own."""
     if not phase.has_counters_of(node):
         return {}
-    values = counters.polling(phase, platform, node) if kind.polls else {}
+    values: Found = {}
+    if kind.polls:
+        values = probes.measure("polling", phase, platform, (node,))
+        values[STAT.own_share.name] = phase.rate(node, STAT.name, STAT.busy_s(phase, node))
     return values | kind.measure_node(phase, node)
 
 
@@ -212,7 +218,3 @@ def _weights(nodes: Sequence[str], phase: Phase) -> dict[int, float]:
     """By guest, of those to which the trial gave one."""
     named = {guest: phase.weights.get(node) for guest, node in _node_of(nodes, phase).items()}
     return {guest: weight for guest, weight in named.items() if weight is not None}
-
-
-def _only_disturbs(phase: Phase) -> bool:
-    return bool(phase.results) and len(phase.tasks(LOAD)) == len(phase.results)

@@ -52,6 +52,10 @@ class SendingSettings(WorkloadSettings):
         return self.omit
 
     @property
+    def has_loss_rate(self) -> bool:
+        return self.counts_loss
+
+    @property
     def is_share_of_capacity(self) -> bool:
         return isinstance(self.rate, OfCapacity)
 
@@ -67,7 +71,14 @@ class Sending(Workload):
         return streams_at_once.with_common_rates(parts, phase)
 
     def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
-        return {OFFERED.name: _offered_share(phase, nodes)}
+        """Returns the share of the requested rate that the peers sent; None if no peer was asked for one.
+
+        Senders under test do not count: their limit is what the trial measures.
+        """
+        peers = [task.values for task in phase.results_of("send") if task.node not in nodes]
+        asked = sum_of_known(values.get("offered_bps") for values in peers)
+        sent = sum_of_known(values.get("sent_bps") for values in peers if "offered_bps" in values)
+        return {OFFERED.name: sent / asked if asked and sent is not None else None}
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Returns the responses over all pairs; goodput is the sum of the guests' own."""
@@ -76,17 +87,6 @@ class Sending(Workload):
 
     def why_not(self, phase: Phase) -> str:
         return streams_at_once.why_not(phase) or super().why_not(phase)
-
-
-def _offered_share(phase: Phase, nodes: Sequence[str]) -> float | None:
-    """Returns the share of the requested rate that the peers sent; None if no peer was asked for one.
-
-    Senders under test do not count: their limit is what the trial measures.
-    """
-    peers = [task.values for task in phase.results_of("send") if task.node not in nodes]
-    asked = sum_of_known(values.get("offered_bps") for values in peers)
-    sent = sum_of_known(values.get("sent_bps") for values in peers if "offered_bps" in values)
-    return sent / asked if asked and sent is not None else None
 
 
 def loss(phase: Phase) -> float | None:

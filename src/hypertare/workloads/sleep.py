@@ -10,7 +10,7 @@ from hypertare.base.quantities import Duration, Working, between
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
-from hypertare.workloads.latencies import percentiles
+from hypertare.workloads.latencies import in_seconds, percentiles
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import (
     SETTLE_S,
@@ -43,10 +43,6 @@ class SleepSettings(WorkloadSettings):
         if self.interval > self.duration:
             raise ValueError("'interval' is longer than 'duration': no thread would wake in time")
         return self
-
-    @property
-    def kind(self) -> Workload:
-        return SLEEP
 
     @property
     def expected_s(self) -> float | None:
@@ -82,10 +78,8 @@ class Sleep(Workload):
     is_timed = True
 
     def measure(self, phase: Phase) -> Found:
-        values: Found = {}
-        for name in ("p50", "p99", "p999", "max"):
-            found = phase.total("sleep", f"wakeup_{name}_ns")
-            values[f"wakeup_{name}"] = None if found is None else found / 1e9
+        late = ("wakeup_p50", "wakeup_p99", "wakeup_p999", "wakeup_max")
+        values = in_seconds(phase, "sleep", late)
         return values | {name: phase.total("sleep", name) for name in ("wakeups", "missed")}
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:

@@ -24,7 +24,6 @@ from hypertare.workloads.workload import (
     Line,
     NodeFacts,
     TaskInputs,
-    Workload,
 )
 
 _PORT = 5201
@@ -90,10 +89,6 @@ class StreamSettings(SendingSettings):
         return self
 
     @property
-    def kind(self) -> Workload:
-        return STREAM
-
-    @property
     def described(self) -> str:
         return "stream over TCP" if self.protocol == "tcp" else "stream"
 
@@ -114,10 +109,6 @@ class StreamSettings(SendingSettings):
         return self.protocol == "udp"
 
     @property
-    def has_loss_rate(self) -> bool:
-        return self.protocol == "udp"
-
-    @property
     def is_regular(self) -> bool:
         return self.protocol == "udp" and self.rate is not None
 
@@ -127,10 +118,7 @@ class StreamSettings(SendingSettings):
             return 'routers forward; set direction = "forward" (from a-K to b-K) or "both"'
         if not node.routed and self.direction == "forward":
             return 'only routers forward; set bench.topology = "routers"'
-        return self._beyond_the_cpus(node)
-
-    def _beyond_the_cpus(self, node: NodeFacts) -> str | None:
-        """What is forwarded has peers at both ends; of both ways each end has both tasks."""
+        # What is forwarded has peers at both ends; of both ways each end has both tasks.
         under_test = {"transmit": "sender_cpus", "receive": "receiver_cpus"}.get(self.direction)
         for key, cpus in (("sender_cpus", self.sender_cpus), ("receiver_cpus", self.receiver_cpus)):
             limits: list[int | None] = []
@@ -148,21 +136,18 @@ class StreamSettings(SendingSettings):
 
     def carried_at_most(self, line: Line) -> float | None:
         """None where datagrams do not fit into a packet."""
-        try:
-            one_way, packet = self._one_way(line)
-        except ValueError:
-            return None
+        if self.protocol == "tcp":
+            one_way, packet = line_rate.tcp(line.rate_bps, line.mtu, ip=line.ip), line.mtu
+        else:
+            message = self._message(ipv6=line.ip == 6)
+            packet = message + line_rate.UDP + line_rate.IP[line.ip]
+            try:
+                one_way = line_rate.udp(line.rate_bps, message, line.mtu, ip=line.ip)
+            except ValueError:
+                return None
         if line.frame_mtu is not None:
             one_way *= line_rate.on_wire(packet) / line_rate.on_wire(line.frame_mtu)
         return one_way * (2 if self.direction == "both" else 1)
-
-    def _one_way(self, line: Line) -> tuple[float, int]:
-        """Payload in b/s, and bytes of a packet."""
-        if self.protocol == "tcp":
-            return line_rate.tcp(line.rate_bps, line.mtu, ip=line.ip), line.mtu
-        message = self._message(ipv6=line.ip == 6)
-        bps = line_rate.udp(line.rate_bps, message, line.mtu, ip=line.ip)
-        return bps, message + line_rate.UDP + line_rate.IP[line.ip]
 
     def _message(self, *, ipv6: bool) -> int:
         """What fills a packet is less where the header is longer."""
@@ -267,7 +252,7 @@ class Stream(Sending):
     )
 
     def measure(self, phase: Phase) -> Found:
-        of_datagrams = phase.total("receive", "lost_packets") is not None
+        of_datagrams = stream_work.are_datagrams(phase)
         flows = max(1, len(phase.tasks("send")))
         rtt = phase.total("send", "rtt_s")
         return {
@@ -283,8 +268,7 @@ class Stream(Sending):
 
     def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
         # TCP sends as much as is taken: its sender waits for the receiver.
-        of_datagrams = phase.total("receive", "lost_packets") is not None
-        return super().measure_peers(phase, nodes) if of_datagrams else {}
+        return super().measure_peers(phase, nodes) if stream_work.are_datagrams(phase) else {}
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         return stream_work.measure(phase, node) | packet_work.measure(phase, node)

@@ -35,7 +35,8 @@ _MEGABYTE = 1e6
 def measure(phase: Phase, node: str) -> Found:
     """Of one node: `node` is where the counters are, and its tasks are those that sent or received."""
     megabytes = (phase.total("receive", "all_bytes") or 0.0) / _MEGABYTE
-    switches, faults = STAT.switches(phase, node), VMSTAT.faults(phase, node)
+    switches = phase.probe(node, STAT.name, "context_switches")
+    faults = phase.probe(node, VMSTAT.name, "pgfault")
     own = [task for role in ("send", "receive") for task in _own(phase, role, node)]
     calls = sum_of_known(task.values.get("all_calls") for task in own)
     return {
@@ -54,13 +55,15 @@ def _mean_segment(phase: Phase, node: str) -> float | None:
     Received segments are counted as they come from the NIC's driver, where GRO joins several into one.
     """
     sent, received = _own(phase, "send", node), _own(phase, "receive", node)
-    if bool(sent) == bool(received) or _are_datagrams(phase):
+    if bool(sent) == bool(received) or are_datagrams(phase):
         return None
-    segments = NET_SNMP.data_segments(phase, node) if sent else NET_SNMP.segments_in(phase, node)
+    # What was sent before does not count, but what a NIC would cut counts apart.
+    counter = "TcpExt.TCPOrigDataSent" if sent else "Tcp.InSegs"
+    segments = phase.probe(node, NET_SNMP.name, counter)
     return _over(sum(task.values.get("all_bytes", 0.0) for task in sent or received), segments)
 
 
-def _are_datagrams(phase: Phase) -> bool:
+def are_datagrams(phase: Phase) -> bool:
     return phase.total("receive", "lost_packets") is not None
 
 

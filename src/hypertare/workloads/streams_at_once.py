@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol.phase import Phase
 from hypertare.stats import fairness
-from hypertare.workloads import stream_rate
 from hypertare.workloads.common_interval import Common, common, flow
+from hypertare.workloads.stream_rate import first_bytes, of_stream
 
 RESPONSES = (
     Response("fair_rate", "b/s", "higher", "goodput of a guest on average"),
@@ -23,8 +23,7 @@ def common_of(phase: Phase) -> Common | None:
         task: phase.intervals[task] for task in phase.tasks("receive") if task in phase.intervals
     }
     flows = {
-        task: flow(intervals, stream_rate.first_bytes(phase, task))
-        for task, intervals in intervals_of.items()
+        task: flow(intervals, first_bytes(phase, task)) for task, intervals in intervals_of.items()
     }
     known = {task: pieces for task, pieces in flows.items() if pieces}
     return common(known) if len(known) == len(flows) else None
@@ -45,18 +44,18 @@ def with_common_rates(parts: dict[int, Values], phase: Phase) -> dict[int, Value
     silence.
     """
     found = common_of(phase)
-    return {guest: _with_rate(values, guest, found, phase) for guest, values in parts.items()}
-
-
-def _with_rate(values: Values, guest: int, found: Common | None, phase: Phase) -> Values:
-    others = {name: value for name, value in values.items() if name != "goodput"}
-    mine = [
-        min(rate, own)
-        for task, rate in (found.rates if found else {}).items()
-        if phase.guest_of(task) == guest
-        if (own := stream_rate.of_stream(phase, task)) is not None
-    ]
-    return {**others, "goodput": sum(mine)} if mine else others
+    made: dict[int, Values] = {}
+    for guest, values in parts.items():
+        mine = [
+            min(rate, own)
+            for task, rate in (found.rates if found else {}).items()
+            if phase.guest_of(task) == guest
+            if (own := of_stream(phase, task)) is not None
+        ]
+        made[guest] = {name: value for name, value in values.items() if name != "goodput"}
+        if mine:
+            made[guest]["goodput"] = sum(mine)
+    return made
 
 
 def measure(parts: dict[int, Values], phase: Phase) -> Found:

@@ -39,10 +39,6 @@ class TouchSettings(LimitedSettings):
         return self
 
     @property
-    def kind(self) -> Workload:
-        return TOUCH
-
-    @property
     def expected_s(self) -> float | None:
         """None where a count ends it."""
         return (self.duration or 2.0) if self.count is None else None

@@ -16,6 +16,11 @@ SHARED_MEMORY = 8 << 20
 
 def via_misfit(via: plan.FrameVia | None, ring: int | None, node: NodeFacts) -> str | None:
     """Why frames cannot come this way."""
+    if via == "shared" and not node.shares_memory:
+        return (
+            "via = 'shared' is memory that a guest of QEMU shares with its machine: take the platform "
+            "'guest', and no other that has a kernel of its own"
+        )
     if via != "xdp":
         return None
     if node.sandboxed:
@@ -33,13 +38,3 @@ def via_misfit(via: plan.FrameVia | None, ring: int | None, node: NodeFacts) -> 
             f"via = 'xdp' needs a 'ring' of at least {_XDP_LEAST >> 10}K for each queue of the card"
         )
     return None
-
-
-def shared_misfit(via: plan.FrameVia | None, node: NodeFacts) -> str | None:
-    """Why frames cannot come past a card."""
-    if via != "shared" or node.shares_memory:
-        return None
-    return (
-        "via = 'shared' is memory that a guest of QEMU shares with its machine: take the platform "
-        "'guest', and no other that has a kernel of its own"
-    )

@@ -19,7 +19,7 @@ from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats.line_rate import Version
-from hypertare.workloads import counters
+from hypertare.workloads.counters import CPU, MACHINE_CPU, POLLING, TRANSLATION
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
 
@@ -143,9 +143,8 @@ class WorkloadSettings(Settings):
     """
     type: str
 
-    @property
-    @abstractmethod
-    def kind(self) -> Workload: ...
+    kind: ClassVar[Workload]
+    """The kind that has these settings, which enters itself here when it is made."""
 
     @property
     def responses(self) -> tuple[Response, ...]:
@@ -191,18 +190,18 @@ class WorkloadSettings(Settings):
         return self.nodes_beside
 
     @property
-    @abstractmethod
     def expected_s(self) -> float | None:
         """How long it is asked to take; none if only a trial can show it."""
+        return None
 
     @property
     @abstractmethod
     def limit_s(self) -> float:
         """How long it may take."""
 
-    @abstractmethod
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         """What the nodes of a pair do in a trial."""
+        return []
 
     def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
         """Nodes that are made and ended within a trial, `like` the pair's system under test.
@@ -301,10 +300,6 @@ class LimitedSettings(WorkloadSettings):
     """The longest time of a trial, with the copying of the work directory and `prepare`."""
 
     @property
-    def expected_s(self) -> float | None:
-        return None
-
-    @property
     def limit_s(self) -> float:
         return self.limit
 
@@ -337,12 +332,15 @@ class Workload(ABC):
     translates: ClassVar[bool] = False
     """It is asked what translating addresses cost."""
 
+    def __init__(self) -> None:
+        self.settings.kind = self
+
     @property
     def responses(self) -> tuple[Response, ...]:
         """All that a trial of it may have."""
-        cpu = counters.CPU if self.works_on_node else counters.MACHINE_CPU
-        polling = counters.POLLING if self.polls else ()
-        translation = counters.TRANSLATION if self.translates else ()
+        cpu = CPU if self.works_on_node else MACHINE_CPU
+        polling = POLLING if self.polls else ()
+        translation = TRANSLATION if self.translates else ()
         return (*self.own_responses, *cpu, *polling, *translation)
 
     @property

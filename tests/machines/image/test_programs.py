@@ -16,7 +16,7 @@ from hypertare.machines.image import programs
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.programs import SHELL, Choice, ProgramSet
 from hypertare.machines.image.source import Source
-from hypertare.study import programs as named
+from hypertare.study.programs import PROGRAM_SETS
 from tests.machines.image.newc import read
 from tests.machines.image.test_source import FILES, packed
 
@@ -180,4 +180,4 @@ def test_a_damaged_package_of_an_image_is_fetched_again(bench, cache) -> None:
 
 
 def test_a_study_may_name_the_sets_that_there_are() -> None:
-    assert tuple(programs.SETS) == named.SETS
+    assert tuple(programs.SETS) == PROGRAM_SETS

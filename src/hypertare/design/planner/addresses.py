@@ -7,7 +7,8 @@ from hypertare.design.design import Variant
 from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.routers import Network
 from hypertare.protocol import plan
-from hypertare.study import MOST_GUESTS, Study
+from hypertare.study import Study
+from hypertare.study.sut import MOST_GUESTS
 
 LINK = "lan"
 WIRE = "wire"
@@ -53,14 +54,13 @@ def with_prefix(address: str, study: Study) -> str:
 
 
 def mac_of(
-    variant: Variant, rank: int, study: Study, on: MachineResources, index: int | None = None
+    variant: Variant, rank: int, study: Study, on: MachineResources, index: int
 ) -> str | None:
     """Returns the MAC address of a node under test, or of a node like it at another `index`.
 
     All NICs of an emulated PC have an address of the bench, and so have those of guests on other machines.
     Returns None for any other node, whose address the machine chooses.
     """
-    index = variant.index if index is None else index
     if study.machine_kind.boots_whole_pcs:
         return on.chance.mac(index, rank)
     if variant.kind.nic == "modelled":
@@ -68,11 +68,11 @@ def mac_of(
     return None
 
 
-def model_of(variant: Variant, nic: plan.NicModel, study: Study) -> plan.NicModel | None:
+def model_of(variant: Variant, study: Study) -> plan.NicModel | None:
     """Returns the model of the variant's NIC, or None if its NIC is not an emulated card."""
     if study.machine_kind.boots_whole_pcs:
-        return None if variant.kind.nic == "paravirtual" else nic
-    return nic if variant.kind.nic == "modelled" else None
+        return None if variant.kind.nic == "paravirtual" else study.sut.nic
+    return study.sut.nic if variant.kind.nic == "modelled" else None
 
 
 def router_nic(study: Study, variant: Variant, side: Network, on: MachineResources) -> routers.Nic:
@@ -83,5 +83,5 @@ def router_nic(study: Study, variant: Variant, side: Network, on: MachineResourc
     name = f"eth{side.index}"
     if variant.kind.is_host:
         name = f"sut{side.rank}" if study.machine_kind.boots_whole_pcs else side.link
-    model = model_of(variant, study.sut.nic, study)
-    return routers.Nic(name, mac_of(variant, side.rank, study, on), model)
+    mac = mac_of(variant, side.rank, study, on, variant.index)
+    return routers.Nic(name, mac, model_of(variant, study))

@@ -31,13 +31,21 @@ def make_bench(
     rest = tuple(cpu for cpu in on.cpus if cpu != of_datapath)
     on = replace(on, datapath_cpu=of_datapath, cpus=rest)
     nodes, links = topology(study, plot, cells, _files(study, on), on)
+    # With what a machine under Xen, and its driver domain, must have been booted.
+    scheduler, driver = None, None
+    under = host_of_guests(study, plot)
+    if under is not None and under.has_driver_domain:
+        scheduler = study.sut.scheduler
+        count = study.sut.virtual_cpus_of_driver
+        apart = study.sut.pinning == "apart"
+        driver = plan.VirtualCpus(count=count, on=tuple(range(count)) if apart else ())
     return plan.Bench(
         name=study.name,
         nodes=tuple(nodes),
         links=tuple(links),
         weights=has_weights(study),
-        scheduler=_scheduler(study, plot),
-        driver=_driver(study, plot),
+        scheduler=scheduler,
+        driver=driver,
         datapath_cpu=of_datapath,
     )
 
@@ -62,19 +70,3 @@ def _files(study: Study, on: MachineResources) -> plan.Files | None:
         host_name=on.likeness.host_name,
         limits=on.likeness.limits,
     )
-
-
-def _scheduler(study: Study, plot: WholePlot) -> plan.Scheduler | None:
-    """Returns the scheduler with which a machine under Xen must have been booted; None without Xen."""
-    under = host_of_guests(study, plot)
-    return study.sut.scheduler if under is not None and under.has_driver_domain else None
-
-
-def _driver(study: Study, plot: WholePlot) -> plan.VirtualCpus | None:
-    """Returns the virtual CPUs with which Xen's driver domain must have been booted; None without one."""
-    under = host_of_guests(study, plot)
-    if under is None or not under.has_driver_domain:
-        return None
-    count = study.sut.virtual_cpus_of_driver
-    apart = study.sut.pinning == "apart"
-    return plan.VirtualCpus(count=count, on=tuple(range(count)) if apart else ())

@@ -51,7 +51,7 @@ def hosts(
             name=node,
             kind=kind_of(variant.kind, cells[variant.node], on),
             cpus=cpus_of(variant, study, under, on),
-            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
+            interfaces=_interfaces(cells[variant.node], variant, rank, on),
             files=files,
             disk=disk_of(study, variant),
         )
@@ -59,22 +59,18 @@ def hosts(
         for rank, node in enumerate(variant.nodes)
     ]
     if under:
-        nodes.insert(0, _driver(study, under, on))
+        nodes.insert(0, _host_node(study, under, on))
     if not study.needs_network:
         return nodes, []
     links = make_links(study, under, on)
     nodes += _peers_of_given(plot, cells, on)
-    return [*nodes, *_peers(study, links[-1], under, _files_of_peers(study, files), on)], links
+    # Servers on peers have the files of the systems under test, without the devices.
+    if files is not None:
+        files = files.model_copy(update={"devices": ()}) if study.peers_need_files else None
+    return [*nodes, *_peers(study, links[-1], under, files, on)], links
 
 
-def _files_of_peers(study: Study, files: plan.Files | None) -> plan.Files | None:
-    """Returns the files of servers on peers: those of the systems under test, without the devices."""
-    if files is None or not study.peers_need_files:
-        return None
-    return files.model_copy(update={"devices": ()})
-
-
-def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
+def _host_node(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
     """Returns the node of the guests' host. If it routes them, the PC's own NIC is an interface of the
     node.
     """
@@ -92,30 +88,24 @@ def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
 
 
 def _interfaces(
-    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: MachineResources
+    study: Study, variant: Variant, rank: int, on: MachineResources
 ) -> tuple[plan.Interface, ...]:
     """Returns the interface of a node under test; nothing without a network, or for a given machine."""
     if not study.needs_network or not variant.kind.is_made:
         return ()
     name = interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0"
-    return (_interface(study, nic, variant, rank, on, name, variant.index),)
+    return (_interface(study, variant, rank, on, name, variant.index),)
 
 
 def _interface(
-    study: Study,
-    nic: plan.NicModel,
-    variant: Variant,
-    rank: int,
-    on: MachineResources,
-    name: str,
-    index: int,
+    study: Study, variant: Variant, rank: int, on: MachineResources, name: str, index: int
 ) -> plan.Interface:
     return plan.Interface(
         name=name,
         link=LINK,
         address=with_prefix(address_of(index, rank), study),
         mac=mac_of(variant, rank, study, on, index),
-        nic=model_of(variant, nic, study),
+        nic=model_of(variant, study),
     )
 
 
@@ -129,7 +119,7 @@ def like(
     """
     interfaces: tuple[plan.Interface, ...] = ()
     if study.needs_network and not study.routed and not variant.kind.is_host:
-        own = _interface(study, study.sut.nic, variant, rank, on, "eth0", LIFE_INDEX)
+        own = _interface(study, variant, rank, on, "eth0", LIFE_INDEX)
         # Peers remember it of the one that lived before.
         mac = own.mac or f"52:54:00:77:{rank:02x}:{LIFE_INDEX + 2:02x}"
         interfaces = (own.model_copy(update={"mac": mac}),)

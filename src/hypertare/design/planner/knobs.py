@@ -11,7 +11,7 @@ from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import OF_DATAPATH, datapath_of
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.knobs.knob import OF_GIVEN, KnobKind, Place, Target
-from hypertare.knobs.registry import KINDS, Knobs
+from hypertare.knobs.registry import KINDS as KNOBS
 from hypertare.platforms.guest_settings import BESIDE_GUESTS
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -36,7 +36,10 @@ def knob_settings(
     `links` are the links of the bench. `own_machine` states that the system under test is no part of this
     host.
     """
-    knobs = _with_mtu(study)
+    knobs = study.knobs
+    if knobs.mtu is None and study.largest_mtu > study.bench.mtu:
+        # The bench is made for a larger one.
+        knobs = knobs.model_copy(update={"mtu": study.bench.mtu})
     given = [kind for kind in knobs.given() if own_machine or not kind.for_own_machines]
     settings = [
         plan.KnobSetting(node=target.node, knob=knob)
@@ -48,14 +51,6 @@ def knob_settings(
     ]
     # A knob of a node, and not of an interface, is set once for all interfaces of the node.
     return list({repr(setting): setting for setting in settings}.values())
-
-
-def _with_mtu(study: Study) -> Knobs:
-    """Returns the study's knobs, with `bench.mtu` as the MTU if the bench is made for a larger one."""
-    knobs = study.knobs
-    if knobs.mtu is None and study.largest_mtu > study.bench.mtu:
-        return knobs.model_copy(update={"mtu": study.bench.mtu})
-    return knobs
 
 
 def _targets(
@@ -78,15 +73,19 @@ def _targets(
         case "line":
             return list(_at_lines(working, links))
         case "uplink":
-            return list(_uplinks(links)) if variant.kind.under_hypervisor else []
+            # By which the driver domain sends. At the peers' end a wire is named after another link.
+            own = [
+                one.uplink for one in links if one.uplink and one.uplink.wire in (None, one.name)
+            ]
+            return [Target(HOST, nic.mac) for nic in own if variant.kind.under_hypervisor]
         case "driver":
             return [Target(HOST)] if _is_weighted(study, variant) else []
         case "guest":
             weighted = nodes if _is_weighted(study, variant) else ()
             return [Target(HOST, guest=guest, rank=rank) for rank, guest in enumerate(weighted)]
         case "kernel":
-            own = nodes if variant.kind.has_own_kernel else (HOST,)
-            return [Target(node) for node in own]
+            kernels = nodes if variant.kind.has_own_kernel else (HOST,)
+            return [Target(node) for node in kernels]
         case "below":
             return [Target(HOST)] if variant.kind.is_backed_by_host else []
 
@@ -110,7 +109,9 @@ def _of_given(place: Place, study: Study, working: Sequence[Pair]) -> list[Targe
 
 
 def _ends(study: Study, working: Sequence[Pair]) -> list[Target]:
-    far = _far_interfaces(working) if study.needs_network else ()
+    if not study.needs_network:
+        return _interfaces(working)
+    far = (Target(node, "eth0") for pair in working for node in pair.others)
     return [*_interfaces(working), *far]
 
 
@@ -123,15 +124,6 @@ def _between(links: Sequence[plan.Link]) -> Iterator[Target]:
             yield Target(HOST, link.name, between="ports")
         elif link.kind == "route":
             yield Target(HOST, HUB_INTERFACE, between="itself")
-
-
-def _uplinks(links: Sequence[plan.Link]) -> Iterator[Target]:
-    """Yields the NICs by which the driver domain sends. The wire of a NIC at the peers' end is named after
-    another link.
-    """
-    for link in links:
-        if link.uplink is not None and link.uplink.wire in (None, link.name):
-            yield Target(HOST, link.uplink.mac)
 
 
 def _at_lines(working: Sequence[Pair], links: Sequence[plan.Link]) -> Iterator[Target]:
@@ -153,11 +145,6 @@ def _interfaces(working: Sequence[Pair]) -> list[Target]:
     return list(dict.fromkeys(found))
 
 
-def _far_interfaces(working: Sequence[Pair]) -> Iterator[Target]:
-    """Yields the interfaces of the ends that are not under test."""
-    return (Target(node, "eth0") for pair in working for node in pair.others)
-
-
 def _is_weighted(study: Study, variant: Variant) -> bool:
     """Whether guests share CPUs by weight: in Xen's scheduler, or by their cgroups."""
     by = variant.kind.weighted_by
@@ -170,7 +157,7 @@ _WEIGHTS: tuple[Place, ...] = ("driver", "guest")
 
 def has_weights(study: Study) -> bool:
     """Whether guests of this host have CPU weights, which a bench must be made for."""
-    asked = any(_is_asked(study, kind) for kind in KINDS if kind.place in _WEIGHTS)
+    asked = any(_is_asked(study, kind) for kind in KNOBS if kind.place in _WEIGHTS)
     there = any(platform.weighted_by == "cgroups" for platform in study.platforms)
     return asked and there and study.machine_kind.weighs_guests
 
@@ -196,7 +183,7 @@ def _of_one_end(study: Study) -> list[str]:
     if not study.given_at_work or not study.needs_network or (peer and peer.settings):
         return []
     varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
-    of_links = [kind for kind in KINDS if kind.place in ("link", "way")]
+    of_links = [kind for kind in KNOBS if kind.place in ("link", "way")]
     both = [one.name for one in of_links if study.knobs.level(one) or one.name in varied]
     other = f"given.{GIVEN_PEER}, without settings = true," if peer else "this host, the other end,"
     return [f"knobs.{name} is set on the machine alone: {other} is left as it is" for name in both]
@@ -235,7 +222,7 @@ def _out_of_reach(study: Study) -> list[str]:
     platforms = [platform.name for platform in study.platforms if not platform.has_own_kernel]
     if not study.machine_kind.is_sandboxed or not platforms:
         return []
-    asked = [kind.name for kind in KINDS if kind.for_own_machines and _is_asked(study, kind)]
+    asked = [kind.name for kind in KNOBS if kind.for_own_machines and _is_asked(study, kind)]
     found = [
         f"knobs.{name} is for guests: {' and '.join(platforms)} share their host's, which is left alone"
         for name in asked

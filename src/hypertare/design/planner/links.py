@@ -25,8 +25,8 @@ def make_links(study: Study, under: PcClass | None, on: MachineResources) -> lis
     it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
     end, and so have those beyond a line of a limited rate, so that all of them share it.
     """
-    mtu, limited = study.largest_mtu, study.bench.line_rate is not None
-    if limited or are_guests(study, under):
+    mtu = study.largest_mtu
+    if is_switched(study, under):
         return list(line_between(study, LINK, WIRE, 0, under, on))
     if under is None:
         return [plan.Link(name=LINK, kind=plain_link(study), mtu=mtu)]
@@ -71,6 +71,4 @@ def _joining(study: Study, under: PcClass | None) -> plan.LinkKind:
 
 def is_switched(study: Study, under: PcClass | None) -> bool:
     """Whether an emulated machine's peers stand behind a bridge with a NIC for all of them."""
-    if study.bench.line_rate is not None:
-        return True
-    return are_guests(study, under)
+    return study.bench.line_rate is not None or are_guests(study, under)

@@ -63,13 +63,6 @@ class ContainerImage(Protocol):
     def root(self) -> Path: ...
 
 
-class Elsewhere(Protocol):
-    """A host that is reached, and how errors call it."""
-
-    @property
-    def described(self) -> str: ...
-
-
 @dataclass(frozen=True)
 class Chance:
     """What chance moves between two boots of a real machine, here moved by a seed: addresses,
@@ -167,7 +160,7 @@ class MachineResources:
     has_vhost: bool = False
     likeness: Likeness = Likeness()
     datapath_cpu: int | None = None
-    elsewhere: Elsewhere | None = None
+    elsewhere: object | None = None
     peers_of_given: Mapping[str, str] = field(default_factory=dict)
     processes_of_given: Mapping[str, int] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)

@@ -18,15 +18,6 @@ from hypertare.study import Study
 OF_DATAPATH = "sut.datapath"
 
 
-def is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
-    """Whether a scheduler below the variant's kernel places it on CPUs.
-
-    It is that of the hypervisor, or of the emulated machine: the CPUs that a driver domain sees are
-    virtual.
-    """
-    return under is not None or (variant.kind.under_hypervisor and not variant.kind.is_host)
-
-
 def cpus_of(
     variant: Variant, study: Study, under: PcClass | None, on: MachineResources
 ) -> tuple[int, ...]:
@@ -35,8 +26,9 @@ def cpus_of(
         return ()
     if on.datapath_cpu is not None:
         return sut_cpus(cpus_under_test(study, under), on)
-    if is_placed_by_others(variant, under):
-        # The driver domain sees its own CPUs alone.
+    if under is not None or (variant.kind.under_hypervisor and not variant.kind.is_host):
+        # A scheduler below its kernel places it, that of the hypervisor or of the emulated machine; and the
+        # driver domain sees its own CPUs alone.
         return () if variant.kind.is_host else cpus_beside_driver(study, under)
     return sut_cpus(study.sut.cpus, on)
 

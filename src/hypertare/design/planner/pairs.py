@@ -57,13 +57,9 @@ def _direct_ends(
     own_rank = 0 if variant.kind.is_host else rank
     near = End(node, address_of(variant.index, own_rank))
     far = End(numbered(PEER, variant.guests)[rank], address_of(PEER_INDEX, rank))
-    return near, far, (_interface(study, variant, node),)
-
-
-def _interface(study: Study, variant: Variant, node: str) -> str:
-    """Returns the name of a node's interface; a driver domain that is under test itself has the bridge."""
-    driver = variant.kind.is_host and variant.kind.under_hypervisor
-    return LINK if driver else interface_of(node, study)
+    # A driver domain that is under test itself has the bridge.
+    is_driver = variant.kind.is_host and variant.kind.under_hypervisor
+    return near, far, (LINK if is_driver else interface_of(node, study),)
 
 
 def _routed_ends(

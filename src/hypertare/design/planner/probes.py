@@ -12,8 +12,9 @@ from hypertare.design.planner.nodes import OF_DATAPATH, accelerator_of, datapath
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.platforms.guest_settings import OUR_DATAPATHS
 from hypertare.platforms.registry import has_own
-from hypertare.probes.probe import Place, ProbeKind
-from hypertare.probes.registry import KINDS
+from hypertare.probes.probe import Place as ProbePlace
+from hypertare.probes.probe import ProbeKind
+from hypertare.probes.registry import KINDS as PROBES
 from hypertare.protocol import plan
 from hypertare.protocol.constants import NAPI_MODULE
 from hypertare.study import Study
@@ -31,15 +32,17 @@ def probes_of(
     on: MachineResources,
 ) -> list[plan.ProbeRequest]:
     """Returns the requests for all probes; `own_machine`: the system under test is no part of this host."""
-    wanted = [kind for kind in KINDS if _is_wanted(kind, study, workload, warmup)]
+    wanted = [kind for kind in PROBES if _is_wanted(kind, study, workload, warmup)]
     nodes = nodes_of(working)
     machines = nodes if own_machine else []
     backed = nodes if variant.kind.is_backed_by_host else []
-    guests = nodes if variant.kind.is_counted_by_kvm and _under_kvm(study, on) else []
+    has_kvm = study.machine_kind.guests_have_kvm or accelerator_of(study, on) == "kvm"
+    guests = nodes if variant.kind.is_counted_by_kvm and has_kvm else []
     counts_way = machines and any("way" in kind.places for kind in wanted)
     others = _others(variant, working) if counts_way else []
-    served = nodes if _is_served(study, variant, on) else []
-    asked: list[tuple[Place, Sequence[str]]] = [
+    has_datapath = has_own(variant.kind, OF_DATAPATH)
+    served = nodes if has_datapath and datapath_of(study, on) in OUR_DATAPATHS else []
+    asked: list[tuple[ProbePlace, Sequence[str]]] = [
         ("outside", _seen_from_outside(study, variant, plot, nodes)),
         ("host", [HOST]),
         ("machine", machines),
@@ -78,7 +81,7 @@ def counts_in_warmups(study: Study, on: MachineResources) -> bool:
     only if the study itself names its probes: the default ones are not worth one more trial of each cell.
     """
     chosen = {*study.probes, *(one for work in study.workloads.values() for one in work.probes)}
-    apart = chosen & {kind.in_warmups_with for kind in KINDS}
+    apart = chosen & {kind.in_warmups_with for kind in PROBES}
     lacking = any(NAPI_MODULE not in image.modules for image in on.images.values())
     somebodys = (
         "probes" in study.model_fields_set
@@ -100,25 +103,13 @@ def _seen_from_outside(
     machine = study.given_machine
     is_known = variant.kind.is_made or (machine is not None and machine.outside is not None)
     own = nodes if variant.kind.is_seen_from_outside and is_known else []
-    return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else [*own]
-
-
-def _domains(study: Study, variant: Variant, plot: WholePlot) -> list[str]:
-    """Returns all domains of a bench under Xen, idle ones included: their sum is the machine's CPU time."""
+    if not variant.kind.under_hypervisor:
+        return [*own]
+    # All domains of a bench under Xen, idle ones included: their sum is the machine's CPU time.
     guests = (v for v in plot.variants if v.kind.under_hypervisor and not v.kind.is_host)
-    found = [HOST, *(node for guest in guests for node in guest.nodes)]
+    found = [*own, HOST, *(node for guest in guests for node in guest.nodes)]
     if study.needs_network and study.bench.peers_are_guests:
         count = variant.guests
         sides = [side.end for side in routers.all_sides(count)]
         found += sides if study.routed else numbered(PEER, count)
     return found
-
-
-def _is_served(study: Study, variant: Variant, on: MachineResources) -> bool:
-    """Whether a process of ours moves the packets of the nodes under test."""
-    return has_own(variant.kind, OF_DATAPATH) and datapath_of(study, on) in OUR_DATAPATHS
-
-
-def _under_kvm(study: Study, on: MachineResources) -> bool:
-    """Whether guests are KVM's."""
-    return study.machine_kind.guests_have_kvm or accelerator_of(study, on) == "kvm"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from hypertare.design import routers
-from hypertare.design.design import WholePlot
+from hypertare.design.design import Variant, WholePlot
 from hypertare.design.planner.addresses import (
     CORE_RANK,
     FAR_INDEX,
@@ -16,7 +16,7 @@ from hypertare.design.planner.addresses import (
     router_nic,
 )
 from hypertare.design.planner.links import line_between, plain_link
-from hypertare.design.planner.machine_resources import MachineResources
+from hypertare.design.planner.machine_resources import MachineResources, Startable
 from hypertare.design.planner.nodes import (
     are_guests,
     cpus_of,
@@ -41,77 +41,65 @@ def routed(
     """Returns the nodes and links of such a bench."""
     under = host_of_guests(study, plot)
     count = study.bench_guests
-    settings = plan.Router(queue=_queue(study))
-    nodes = [
-        routers.router(
-            node,
-            kind_of(variant.kind, cells[variant.node], on),
-            range(1, count + 1) if variant.kind.is_host else (rank + 1,),
-            way=variant.index,
-            settings=settings,
-            cpus=cpus_of(variant, study, under, on),
-            nics=partial(router_nic, cells[variant.node], variant, on=on),
-        )
-        for variant in plot.variants
-        for rank, node in enumerate(variant.nodes)
-    ]
-    learning = _learning(study, plot, on)
-    nodes = [learning(node).model_copy(update={"files": files}) for node in nodes]
-    if under:
-        nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
+    queue = None
+    if study.bench.queue is not None or study.bench.queue_length is not None:
+        queue = plan.Queue(discipline=study.bench.queue, length=study.bench.queue_length)
+    nodes = [plan.Node(name=HOST, kind=plan.Host())] if under else []
+    for variant in plot.variants:
+        for rank, name in enumerate(variant.nodes):
+            node = routers.router(
+                name,
+                kind_of(variant.kind, cells[variant.node], on),
+                range(1, count + 1) if variant.kind.is_host else (rank + 1,),
+                way=variant.index,
+                settings=plan.Router(queue=queue),
+                cpus=cpus_of(variant, study, under, on),
+                nics=partial(router_nic, cells[variant.node], variant, on=on),
+            )
+            # The baseline's one node already knows every network.
+            if (
+                not variant.kind.is_host
+                and study.bench.routing_of(rank + 1) == "ospf"
+                and on.daemon
+            ):
+                node = _learning(node, study, variant, rank + 1, on.daemon, on)
+            nodes.append(node.model_copy(update={"files": files}))
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = routed_links(study, under, on)
     if study.bench.line_rate is not None:
         nodes = [routers.on_shared_lines(node, count) for node in nodes]
-    return nodes, [*links, *_cores(study, nodes, ways, under)]
+    # On the links between routers only these speak, by OSPF; no other link is behind them.
+    used = {interface.link for node in nodes for interface in node.interfaces}
+    kind = plain_link(study) if under is None else "bridge"
+    cores = [name for name in map(routers.core, ways) if name in used]
+    links += [plan.Link(name=name, kind=kind, mtu=study.largest_mtu) for name in cores]
+    return nodes, links
 
 
 def _learning(
-    study: Study, plot: WholePlot, on: MachineResources
-) -> Callable[[plan.Node], plan.Node]:
-    """Returns a function that adds a routing daemon to a node if its router learns networks by OSPF.
-
-    The baseline's one node already knows every network and stays as it is.
-    """
-    places = {
-        node: (variant, rank + 1)
-        for variant in plot.variants
-        for rank, node in enumerate(variant.nodes)
-        if not variant.kind.is_host and study.bench.routing_of(rank + 1) == "ospf"
-    }
-
-    def learn(node: plan.Node) -> plan.Node:
-        if node.name not in places or on.daemon is None:
-            return node
-        variant, number = places[node.name]
-        argv = on.daemon.here
-        mac = None
-        if study.machine_kind.boots_whole_pcs:
-            mac = on.chance.mac(variant.index, CORE_RANK + number)
-        elif variant.kind.nic == "modelled":
-            mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}"
-        nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
-        core = routers.core_interface(number, variant.index, nic)
-        if isinstance(node.kind, plan.Guest | plan.Domain):
-            argv = on.daemon.in_guest
-            archives = (*node.kind.initramfs, on.daemon.archive)
-            kind = node.kind.model_copy(update={"initramfs": archives})
-            node = node.model_copy(update={"kind": kind})
-        return routers.speaking_ospf(node, core, argv)
-
-    return learn
-
-
-def _cores(
-    study: Study, nodes: Sequence[plan.Node], ways: Sequence[int], under: PcClass | None
-) -> Iterator[plan.Link]:
-    """Yields the links on which only routers speak, by OSPF; no other link is behind them."""
-    used = {interface.link for node in nodes for interface in node.interfaces}
-    kind = plain_link(study) if under is None else "bridge"
-    for name in map(routers.core, ways):
-        if name in used:
-            yield plan.Link(name=name, kind=kind, mtu=study.largest_mtu)
+    node: plan.Node,
+    study: Study,
+    variant: Variant,
+    number: int,
+    daemon: Startable,
+    on: MachineResources,
+) -> plan.Node:
+    """Returns the router with a daemon by which it learns of networks by OSPF."""
+    argv = daemon.here
+    mac = None
+    if study.machine_kind.boots_whole_pcs:
+        mac = on.chance.mac(variant.index, CORE_RANK + number)
+    elif variant.kind.nic == "modelled":
+        mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}"
+    nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
+    core = routers.core_interface(number, variant.index, nic)
+    if isinstance(node.kind, plan.Guest | plan.Domain):
+        argv = daemon.in_guest
+        archives = (*node.kind.initramfs, daemon.archive)
+        kind = node.kind.model_copy(update={"initramfs": archives})
+        node = node.model_copy(update={"kind": kind})
+    return routers.speaking_ospf(node, core, argv)
 
 
 def _routed_end(
@@ -132,21 +120,24 @@ def _routed_end(
 
 def routed_links(study: Study, under: PcClass | None, on: MachineResources) -> list[plan.Link]:
     """Returns the links that the packets of the end nodes take."""
-    if study.bench.line_rate is not None:
-        return list(_shared_lines(study, under, on))
-    return list(_own_links(study, under, study.bench_guests, on))
+    if study.bench.line_rate is None:
+        return list(_own_links(study, under, on))
+    # One line on each side of all routers, with the bridges or the hub at its ends.
+    found: list[plan.Link] = []
+    for side in networks(1):
+        near, far = routers.shared_links(side)
+        found += line_between(study, near, far, side.rank, under, on)
+    return found
 
 
-def _own_links(
-    study: Study, under: PcClass | None, count: int, on: MachineResources
-) -> Iterator[plan.Link]:
+def _own_links(study: Study, under: PcClass | None, on: MachineResources) -> Iterator[plan.Link]:
     """Yields the two links of each router, which no other router shares.
 
     If the machine hosts guests, each is a bridge with a NIC of the PC, and a second link follows at the
     NIC's other end: a hub, or one more such bridge if the end nodes are guests.
     """
     mtu = study.largest_mtu
-    for side in routers.all_sides(count):
+    for side in routers.all_sides(study.bench_guests):
         if under is None:
             yield plan.Link(name=side.link, kind=plain_link(study), mtu=mtu)
             continue
@@ -160,17 +151,3 @@ def _own_links(
             yield plan.Link(name=wire, mtu=mtu, uplink=far)
         else:
             yield plan.Link(name=wire, kind="hub", mtu=mtu)
-
-
-def _shared_lines(study: Study, under: PcClass | None, on: MachineResources) -> Iterator[plan.Link]:
-    """One line on each side of all routers, with the bridges or the hub at its ends."""
-    for side in networks(1):
-        near, far = routers.shared_links(side)
-        yield from line_between(study, near, far, side.rank, under, on)
-
-
-def _queue(study: Study) -> plan.Queue | None:
-    bench = study.bench
-    if bench.queue is None and bench.queue_length is None:
-        return None
-    return plan.Queue(discipline=bench.queue, length=bench.queue_length)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hypertare.analyses.registry import asked as analyses_asked
 from hypertare.design.design import WholePlot
@@ -28,7 +27,18 @@ def make_tasks(
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take."""
     settings = study.workloads[workload]
-    inputs = replace(_inputs(study, workload, plot, on), warmup=warmup, watched=watched)
+    inputs = TaskInputs(
+        environment=on.environment,
+        cwd=on.workdir or on.directory,
+        # The host of guests has none of their programs, nor the directory for them.
+        peer_cwd=on.workdir or (None if host_of_guests(study, plot) else on.directory),
+        in_files=on.workdir is not None,
+        warmup=warmup,
+        watched=watched,
+        port_offset=on.chance.port(0) if study.machine_kind.draws_chance else 0,
+        capacity_bps=_capacity_bps(workload, plot, on),
+        gaps=any(kind.asks_for_gaps for kind, _ in analyses_asked(study)),
+    )
     seconds = settings.limit_s + settling_s(working)
     load: list[plan.Task] = []
     if settings.load is not None:
@@ -40,19 +50,6 @@ def make_tasks(
     in_order = reversed(working) if settings.starts_last_guest_first else working
     tasks = [task for pair in in_order for task in settings.tasks(pair, inputs)]
     return [*load, *tasks], seconds
-
-
-def _inputs(study: Study, workload: str, plot: WholePlot, on: MachineResources) -> TaskInputs:
-    return TaskInputs(
-        environment=on.environment,
-        cwd=on.workdir or on.directory,
-        # The host of guests has none of their programs, nor the directory for them.
-        peer_cwd=on.workdir or (None if host_of_guests(study, plot) else on.directory),
-        in_files=on.workdir is not None,
-        port_offset=on.chance.port(0) if study.machine_kind.draws_chance else 0,
-        capacity_bps=_capacity_bps(workload, plot, on),
-        gaps=any(kind.asks_for_gaps for kind, _ in analyses_asked(study)),
-    )
 
 
 def _capacity_bps(workload: str, plot: WholePlot, on: MachineResources) -> float | None:

@@ -30,8 +30,9 @@ from hypertare.machines.image import programs as real
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.emulator import Emulator
 from hypertare.runs.machine_state import MachineState
-from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
+from hypertare.study.emulated import LEAST_EMULATED
 from hypertare.study.emulated import Emulated as Settings
+from hypertare.study.sut import LEAST_DRIVER_DOMAIN
 
 if TYPE_CHECKING:
     from hypertare.engine.session import Session

@@ -25,7 +25,7 @@ from hypertare.machines.image.userland import (
     fetched_all,
     is_library,
 )
-from hypertare.study.programs import is_own
+from hypertare.study.programs import is_own_program
 
 VERSION = 3
 """Of what is taken from the packages; part of an image's key."""
@@ -251,7 +251,7 @@ def choose(names: Iterable[str]) -> Choice:
     """
     asked = list(dict.fromkeys(names))
     for name in asked:
-        if name not in SETS and not is_own(name):
+        if name not in SETS and not is_own_program(name):
             raise InputError(
                 f"There is no set of programs {name!r}.",
                 f"Choose from: {', '.join(SETS)}; or name a program of this host by its path, for "
@@ -259,7 +259,7 @@ def choose(names: Iterable[str]) -> Choice:
             )
     # In one order, so that it does not matter in which they were asked for.
     sets = tuple(one for name, one in SETS.items() if name in asked)
-    found = tuple(read_own(Path(name), WORK) for name in sorted(filter(is_own, asked)))
+    found = tuple(read_own(Path(name), WORK) for name in sorted(filter(is_own_program, asked)))
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
