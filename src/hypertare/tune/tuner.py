@@ -22,7 +22,7 @@ from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.runs.summary import Clock
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
-from hypertare.stats.stop import Decision, decide
+from hypertare.stats.stop import Decision, StopRule
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE, Goal
 from hypertare.tune import pareto, screen
@@ -594,16 +594,16 @@ class Tuner:
         For a small promised gain the precision is half of that gain. The promise rests on no fresh trial.
         """
         closely = self.design.precision if promised is None else promised / 2
-        decision = decide(
-            [self.aims.value(gains) for gains in self._gains_of(duels)],
-            boots=[duel.winner.planned.boot for duel in duels],
+        rule = StopRule(
             precision=min(self.design.precision, max(self.aims.threshold, closely)),
             min_trials=self.design.min_trials,
             max_trials=self.design.max_trials,
             min_boots=self.design.min_boots,
             confidence=self.aims.confidence,
         )
-        return decision is not Decision.CONTINUE
+        for duel, gains in zip(duels, self._gains_of(duels), strict=True):
+            rule.add(self.aims.value(gains), duel.winner.planned.boot)
+        return rule.decide() is not Decision.CONTINUE
 
     def _gains_of(self, duels: Sequence[Duel]) -> list[Gains]:
         found = [self._gain(duel.default, duel.winner) for duel in duels]
