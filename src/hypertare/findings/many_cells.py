@@ -173,7 +173,7 @@ def values_of(one: Series, response: str, logs: bool) -> Rounds:
     if logs and any(value <= 0 for values in blocks.values() for value in values):
         return {}
     return {
-        number: float(np.mean(np.log(values) if logs else values))
+        number: float(np.mean([math.log(value) for value in values] if logs else values))
         for number, values in blocks.items()
     }
 
