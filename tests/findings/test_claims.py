@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hypertare.findings.claims import Conditions, judge
+from hypertare.findings.predictability import SUBJECTS
 from hypertare.runs.summary import (
     Effect,
     Effects,
@@ -20,7 +21,6 @@ from hypertare.runs.summary import (
     Prediction,
 )
 from hypertare.search import rates
-from hypertare.stats.laws import LAWS
 from hypertare.study.claims import Claim
 from hypertare.study.predictability import LawName
 from tests.made_searches import searched
@@ -489,7 +489,7 @@ def test_what_a_law_foretold_is_a_claim() -> None:
 
 
 def test_claims_know_every_law() -> None:
-    assert set(get_args(LawName)) == set(LAWS)
+    assert set(get_args(LawName)) == {one.law.name for one in SUBJECTS}
 
 
 # --- several second cells, and cells of the same trials

@@ -32,7 +32,7 @@ LEADING = {"command": "elapsed"}
 
 
 def reported_of(estimates: list[Estimate], of_cost: float) -> str | None:
-    return missed(estimates, [], LEADING, DesignSettings(of_cost=of_cost))
+    return next(missed(estimates, [], LEADING, DesignSettings(of_cost=of_cost)), None)
 
 
 def test_widths_by_hand() -> None:
@@ -75,8 +75,8 @@ def test_noise_of_the_machine_suffices() -> None:
     design = DesignSettings(of_noise=1.0)
     assert sufficient(cost(-0.6, -0.5, -0.4), design, 0.3) == pytest.approx(0.15)
     noisy = [cost(-0.2, 0.05, 0.3)]
-    assert missed(noisy, [floor], LEADING, design) is None
-    reported = missed([cost(-0.4, 0.05, 0.5)], [floor], LEADING, design)
-    assert reported is not None and "(2 %, or the machine's own noise)" in reported
+    assert not list(missed(noisy, [floor], LEADING, design))
+    (reported,) = missed([cost(-0.4, 0.05, 0.5)], [floor], LEADING, design)
+    assert "(2 %, or the machine's own noise)" in reported
     elsewhere = floor.model_copy(update={"cell": {"workload": "another"}})
-    assert missed(noisy, [elsewhere], LEADING, design) is not None
+    assert list(missed(noisy, [elsewhere], LEADING, design))

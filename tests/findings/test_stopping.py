@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 
 from hypertare.findings.stopping import Watched
-from hypertare.stats.stop import Decision, decide
+from hypertare.stats.stop import Decision
 from hypertare.study import Study, StudyFile
+from tests.stats.coverage import decide
 
 TEXT = """
 name = "probe"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,18 +86,17 @@ def stopped(
 ) -> tuple[float, float]:
     """Coverage and mean number of blocks under the stop rule, of a log ratio of `cost`.
 
-    `spread` is the standard deviation of a log ratio over the precision. The vectorised parts are
-    those that `stop.decide` is made of.
+    `spread` is the standard deviation of a log ratio over the precision.
     """
     precision = 0.02
     rng = np.random.default_rng(seed)
     ratios = log_ratios(noise, rng, (experiments, max_trials)) * spread * precision + cost
-    widths = stop.half_widths(ratios)
+    widths = half_widths(ratios)
     counts = np.arange(1, max_trials + 1)
     if naive:
         over = (widths <= precision) & (counts >= min_trials)
     else:
-        over = stop.ends(widths, stop.sufficient(ratios, precision, of_cost), min_trials)
+        over = ends(widths, sufficient(ratios, precision, of_cost), min_trials)
     over[:, -1] = True
     last = over.argmax(axis=1)
     means = ratios.cumsum(axis=1)[np.arange(experiments), last] / (last + 1)
@@ -112,8 +112,8 @@ def stopped_by_noise(noise: Noise, spread: float, seed: int, cost: float) -> tup
         noise(rng, (EXPERIMENTS, 30)) * spread * 0.02 / _SCALE[id(noise)] for _ in "ab"
     )
     ratios = guest - native + cost
-    widths = stop.half_widths(ratios)
-    over = stop.ends(widths, stop.sufficient(ratios, 0.02, 0.2, 1.0, native), 5)
+    widths = half_widths(ratios)
+    over = ends(widths, sufficient(ratios, 0.02, 0.2, 1.0, native), 5)
     over[:, -1] = True
     rows, last = np.arange(EXPERIMENTS), over.argmax(axis=1)
     means = ratios.cumsum(axis=1)[rows, last] / (last + 1)
@@ -174,6 +174,72 @@ def two_runs(n_a: int, n_b: int, spread: float, seed: int) -> float:
     return _share(
         interval.welch(interval.of_mean(x), interval.of_mean(y)) for x, y in zip(a, b, strict=True)
     )
+
+
+def decide(
+    log_ratios: Array | list[float],
+    *,
+    boots: list[int] | None = None,
+    baseline: Array | None = None,
+    **rule: Any,
+) -> stop.Decision:
+    """What the rule says of the log ratios of the blocks so far, in order; one boot for each, and the
+    baseline's logs where its noise counts.
+    """
+    judge = stop.StopRule(**rule)
+    natives = [None] * len(log_ratios) if baseline is None else [float(log) for log in baseline]
+    for ratio, boot, native in zip(log_ratios, boots or [0] * len(natives), natives, strict=True):
+        judge.add(float(ratio), boot, baseline=native)
+    return judge.decide()
+
+
+def half_widths(log_ratios: Array, confidence: float = 0.95) -> Array:
+    """Half-widths of the cost's interval after 1, 2, ... blocks of one boot, along the last axis.
+
+    As a share of the larger side; infinite after one block. With `ends` it is the rule (`stop.StopRule`)
+    for many series at once.
+    """
+    counts = np.arange(1, log_ratios.shape[-1] + 1)
+    # Shifted by the first, or the running squares would cancel where the spread is small.
+    shifted = log_ratios - log_ratios[..., :1]
+    means = shifted.cumsum(axis=-1) / counts
+    squares = (shifted**2).cumsum(axis=-1) - counts * means**2
+    freedom = np.maximum(counts - 1, 1)
+    errors = np.sqrt(np.maximum(squares, 0) / freedom / counts)
+    half = stats.t.ppf((1 + confidence) / 2, freedom) * errors
+    half[..., 0] = np.inf
+    return _on_cost(means + log_ratios[..., :1], half)
+
+
+def sufficient(
+    log_ratios: Array,
+    precision: float,
+    of_cost: float,
+    of_noise: float = 0.0,
+    baseline: Array | None = None,
+) -> Array:
+    """The half-widths that suffice after 1, 2, ... blocks, along the last axis; `baseline` are its logs."""
+    means = log_ratios.cumsum(axis=-1) / np.arange(1, log_ratios.shape[-1] + 1)
+    wanted = np.maximum(precision, -of_cost * np.expm1(-np.abs(means)))
+    if baseline is None:
+        return wanted
+    steps = np.diff(baseline, axis=-1, prepend=baseline[..., :1])
+    counts = np.maximum(np.arange(baseline.shape[-1]), 1)
+    spread = np.sqrt((steps**2).cumsum(axis=-1) / counts)
+    return np.maximum(wanted, _on_cost(means, of_noise * spread))
+
+
+def ends(widths: Array, precision: float | Array, min_trials: int) -> NDArray[np.bool_]:
+    """Where the rule would end, along the last axis, given the half-widths so far."""
+    counts = np.arange(1, widths.shape[-1] + 1)
+    narrow = (widths <= precision) & (counts >= min_trials)
+    first = np.where(narrow.any(axis=-1), narrow.argmax(axis=-1), widths.shape[-1])
+    confirmed: NDArray[np.bool_] = counts - 1 - first[..., None] >= stop.CONFIRMING
+    return narrow & (confirmed | (widths <= stop.AT_ONCE * precision))
+
+
+def _on_cost(means: Array, half: Array) -> Array:
+    return np.sinh(np.minimum(half, 700.0)) * np.exp(np.minimum(means, 0.0))
 
 
 def _below(ratios: Array, last: NDArray[np.intp]) -> Array:

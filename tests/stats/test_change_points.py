@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare.stats.change_points import LEAST, change_points
+from hypertare.stats.change_points import LEAST_OF_LEVEL, change_points
 
 
 def test_a_step_is_found_where_it_is() -> None:
@@ -29,7 +29,7 @@ def test_a_stray_value_is_no_level() -> None:
     assert change_points(values) == []
 
 
-@given(st.lists(st.floats(-1e6, 1e6), max_size=2 * LEAST - 1))
+@given(st.lists(st.floats(-1e6, 1e6), max_size=2 * LEAST_OF_LEVEL - 1))
 def test_too_few_have_none(values: list[float]) -> None:
     assert change_points(values) == []
 

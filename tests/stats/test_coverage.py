@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hypertare.stats import stop
 from hypertare.stats.stop import Decision
 from tests.stats import coverage
 
@@ -73,10 +72,10 @@ def test_simulated_rule_is_the_real_one() -> None:
         ratios = rng.standard_normal(30) * 0.02 * rng.uniform(0.2, 3) + rng.uniform(-1, 1)
         native = rng.standard_normal(30) * 0.02 * rng.uniform(0.2, 3)
         of_cost, of_noise = rng.choice([0.0, 0.2]), rng.choice([0.0, 1.0])
-        wanted = stop.sufficient(ratios, 0.02, of_cost, of_noise, native)
-        over = stop.ends(stop.half_widths(ratios), wanted, 5)
+        wanted = coverage.sufficient(ratios, 0.02, of_cost, of_noise, native)
+        over = coverage.ends(coverage.half_widths(ratios), wanted, 5)
         asked = [
-            stop.decide(
+            coverage.decide(
                 ratios[:n],
                 precision=0.02,
                 min_trials=5,

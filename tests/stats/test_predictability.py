@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypertare.stats.laws import DRIVER_CPU, FAIR_RATE, LAWS, LOADED_RATE, UNIVERSAL_SCALABILITY
+from hypertare.findings.predictability import SUBJECTS
+from hypertare.stats.laws import DRIVER_CPU, FAIR_RATE, LOADED_RATE, UNIVERSAL_SCALABILITY, Law
 from hypertare.stats.predictability import Prediction, judge, predict
 
 POSITIVE = st.floats(1e-3, 1e9)
@@ -36,9 +37,10 @@ def test_the_universal_law_finds_itself(first: float, contention: float, coheren
     assert fitted(8) == pytest.approx(truth(8), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_what_follows_the_law_is_predictable(name: str) -> None:
-    law = LAWS[name]
+@pytest.mark.parametrize(
+    "law", dict.fromkeys(one.law for one in SUBJECTS), ids=lambda law: law.name
+)
+def test_what_follows_the_law_is_predictable(law: Law) -> None:
     shape = law.fit({1: 900.0, 2: 500.0, 4: 260.0})
     trials = noisy({n: shape(n) for n in (1, 2, 4, 8)}, 0.01, 8, seed=3)
     (found,) = predict(law, trials, [8])
@@ -84,9 +86,9 @@ def test_exact_values_have_an_error_and_no_interval() -> None:
 
 
 def test_the_worst_prediction_decides() -> None:
-    good = Prediction(4, 1, 1, 0.0, -0.01, 0.01, 0.95)
-    bad = Prediction(8, 2, 1, 1.0, 0.9, 1.1, 0.95)
-    wide = Prediction(8, 1, 1, 0.0, -0.5, 0.5, 0.95)
+    good = Prediction(4, 1, 1, 0.0, -0.01, 0.01)
+    bad = Prediction(8, 2, 1, 1.0, 0.9, 1.1)
+    wide = Prediction(8, 1, 1, 0.0, -0.5, 0.5)
     assert judge([good], 0.05) == "predictable"
     assert judge([good, bad], 0.05) == "not predictable"
     assert judge([good, wide], 0.05) == "undecided"

@@ -61,7 +61,7 @@ def bills(
 
 def _parts(one: Series, asked: BillSettings, every: Sequence[Series], rules: Rules) -> list[_Part]:
     return [
-        _Part.of(item, one, every, rules)
+        _Part(item, one, every, rules)
         for item in asked.items
         if (not item.platforms or one.platform in item.platforms)
         and all(path in one.cell and same(one.cell[path], at) for path, at in item.where.items())
@@ -84,7 +84,12 @@ class _Shown:
         return cls(response, rules, INSTRUCTIONS + mark_of(rules.clock), instruction_s)
 
     def amount(self, values: Sequence[float]) -> Amount | None:
-        return _amount([value / self.scale for value in values], self.rules)
+        """The mean over boots with its interval; None without any."""
+        if not values:
+            return None
+        interval = of_mean([value / self.scale for value in values], self.rules.confidence)
+        low, high = ends_of(interval, self.rules.clock == "virtual")
+        return Amount(estimate=interval.estimate, low=low, high=high)
 
 
 def _bill(
@@ -110,22 +115,15 @@ def _bill(
 class _Part:
     """An item by boot: how much was counted, what each costs, and both together."""
 
-    def __init__(
-        self, name: str, count: _ByBoot | None, price: _ByBoot | None, times: float
-    ) -> None:
-        self.name, self._times = name, times
-        self._count, self._price = count, price
-        known = [one for one in (count, price) if one is not None]
-        shared = set.intersection(*(set(one) for one in known))
+    def __init__(self, item: AskedItem, one: Series, every: Sequence[Series], rules: Rules) -> None:
+        self.name, self._times = item.name, item.times
+        self._count = _counted(one, item.of) if item.of else None
+        self._price = _price(item.price, one, every, rules) if item.price else None
+        known = [of for of in (self._count, self._price) if of is not None]
+        shared = set.intersection(*(set(of) for of in known))
         self.amount = {
-            boot: times * math.prod(one[boot] for one in known) for boot in sorted(shared)
+            boot: self._times * math.prod(of[boot] for of in known) for boot in sorted(shared)
         }
-
-    @classmethod
-    def of(cls, item: AskedItem, one: Series, every: Sequence[Series], rules: Rules) -> _Part:
-        count = _counted(one, item.of) if item.of else None
-        price = _price(item.price, one, every, rules) if item.price else None
-        return cls(item.name, count, price, item.times)
 
     def item(self, boots: Sequence[int], shown: _Shown) -> BillItem:
         if not self.amount or not boots:
@@ -181,11 +179,3 @@ def _means(values: Sequence[float], boots: Sequence[int]) -> _ByBoot:
     for value, boot in zip(values, boots, strict=True):
         found[boot].append(value)
     return {boot: fmean(some) for boot, some in found.items()}
-
-
-def _amount(values: Sequence[float], rules: Rules) -> Amount | None:
-    if not values:
-        return None
-    interval = of_mean(values, rules.confidence)
-    low, high = ends_of(interval, rules.clock == "virtual")
-    return Amount(estimate=interval.estimate, low=low, high=high)

@@ -26,6 +26,7 @@ from hypertare.base.level import Level, key, same
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import factor_text, listing, percent, place, word
 from hypertare.findings.many_cells import Over, over
+from hypertare.findings.ruling import ratio_of
 from hypertare.findings.series import Series
 from hypertare.platforms.registry import BASELINE
 from hypertare.runs.summary import (
@@ -42,6 +43,9 @@ from hypertare.stats.practical import unanimous
 from hypertare.study.claims import Claim
 from hypertare.study.factors import GUESTS
 from hypertare.study.search import LOSS_FREE_RATE
+
+_Judged = list[tuple[Judgement, str]]
+"""The judgement of each cell, with its evidence."""
 
 MODELLED = "walk."
 """What factors of modelled responses begin with: see `hypertare.study.walk`."""
@@ -113,29 +117,20 @@ def judge(
         return _judge_correlation(claim, matching, known)
     if claim.over is not None:
         return _judge_over(claim, matching, measured, baseline)
-    verdicts: list[Judgement] = []
-    evidence: list[str] = []
-    distinct = _distinct([one.cell for one in matching])
+    judged: _Judged = []
+    factors = dict.fromkeys(factor for one in matching for factor in one.cell)
+    distinct = [f for f in factors if len({str(one.cell.get(f)) for one in matching}) > 1]
     for one, against in product(matching, claim.seconds):
         seen = _measure(claim, against, one, known)
         levels = {factor: one.cell[factor] for factor in distinct if factor in one.cell}
         # Of a single cell the claim itself says where it is.
         where = f"{_place(one.platform, levels, one.guest)}: " if levels else ""
-        if isinstance(seen, str):
-            verdicts.append("undecided")
-            evidence.append(f"{where}{seen}")
-        else:
-            verdicts.append(_judgement(seen, claim.bounds))
-            evidence.append(f"{where}{_words(claim, against, one, known, seen)}")
-        if _differs(claim, one.cell):
-            verdicts[-1] = "not judged"
-    return _judged(claim, verdicts, evidence)
-
-
-def _distinct(cells: list[dict[str, Level]]) -> list[str]:
-    """Factors that distinguish these cells."""
-    factors = dict.fromkeys(factor for cell in cells for factor in cell)
-    return [f for f in factors if len({str(cell.get(f)) for cell in cells}) > 1]
+        verdict: Judgement = "undecided"
+        if isinstance(seen, Seen):
+            verdict = _judgement(seen, claim.bounds)
+            seen = _words(claim, against, one, known, seen)
+        judged.append(("not judged" if _differs(claim, one.cell) else verdict, f"{where}{seen}"))
+    return _judged(claim, judged)
 
 
 def _differs(claim: Claim, cell: Mapping[str, Level]) -> bool:
@@ -155,35 +150,37 @@ def _fits(claim: Claim, one: Estimate) -> bool:
 
 
 def _is_where(claim: Claim, cell: Mapping[str, Level]) -> bool:
-    wanted = dict(claim.where)
-    if claim.workload is not None:
-        wanted["workload"] = claim.workload
-    return all(f in cell and same(cell[f], level) for f, level in wanted.items())
+    return all(f in cell and same(cell[f], level) for f, level in _levels(claim).items())
+
+
+def _levels(claim: Claim) -> dict[str, Level]:
+    of = {} if claim.workload is None else {"workload": claim.workload}
+    return {**of, **claim.where}
 
 
 def _judge_law(claim: Claim, predictions: Iterable[Predictability]) -> JudgedClaim:
     """Each number of guests that was predicted is a cell."""
-    verdicts: list[Judgement] = []
-    evidence: list[str] = []
+    judged: _Judged = []
     for one in predictions:
         if (one.law, one.response, one.platform) != (claim.law, claim.response, claim.platform):
             continue
         if one.reason is not None and _is_where(claim, {**claim.where, **one.cell}):
-            verdicts.append("undecided")
-            evidence.append(f"{place(one.platform, one.cell)}: {one.reason}")
+            judged.append(("undecided", f"{place(one.platform, one.cell)}: {one.reason}"))
         for found in one.predictions:
             cell = {**one.cell, GUESTS: found.guests}
             if _is_where(claim, cell):
                 seen = Seen(found.error, found.error_low, found.error_high)
-                judged = _judgement(seen, claim.bounds)
-                verdicts.append("undecided" if found.doubt else judged)
-                if _differs(claim, cell):
-                    verdicts[-1] = "not judged"
+                verdict = "undecided" if found.doubt else _judgement(seen, claim.bounds)
                 why = found.doubt or _law_words(claim, one, found)
-                evidence.append(f"{place(one.platform, cell)}: {why}")
-    if not verdicts:
+                judged.append(
+                    (
+                        "not judged" if _differs(claim, cell) else verdict,
+                        f"{place(one.platform, cell)}: {why}",
+                    )
+                )
+    if not judged:
         return _undecided(claim, f"no prediction of {claim.response} for {_cells(claim)}")
-    return _judged(claim, verdicts, evidence)
+    return _judged(claim, judged)
 
 
 def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
@@ -202,19 +199,19 @@ def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
 
 def _judge_share(claim: Claim, factorials: Iterable[Effects]) -> JudgedClaim:
     """Each workload is a cell."""
-    verdicts: list[Judgement] = []
-    evidence: list[str] = []
+    judged: _Judged = []
     for one in factorials:
         if (one.response, one.platform) != (claim.response, claim.platform):
             continue
         if not _is_where(claim, one.cell):
             continue
         verdict, said = _of_share(claim, one)
-        verdicts.append("not judged" if claim.differs else verdict)
-        evidence.append(f"{place(one.platform, one.cell)}: {said}")
-    if not verdicts:
+        judged.append(
+            ("not judged" if claim.differs else verdict, f"{place(one.platform, one.cell)}: {said}")
+        )
+    if not judged:
         return _undecided(claim, f"no effects on {claim.response} for {_cells(claim)}")
-    return _judged(claim, verdicts, evidence)
+    return _judged(claim, judged)
 
 
 def _of_share(claim: Claim, one: Effects) -> tuple[Judgement, str]:
@@ -302,15 +299,10 @@ def _measure(
     width = _width(one, other)
     if claim.measure == "ratio":
         return _quotient(_value(one), _value(other), width)
-    pair = [
-        _value(e) if claim.measure == "value" else _single(claim.measure, e) for e in (one, other)
-    ]
-    for seen in pair:
-        if isinstance(seen, str):
-            return seen
-    first, second = pair
-    assert isinstance(first, Seen) and isinstance(second, Seen)
-    return _difference(first, second, width)
+    first, second = (_single(claim.measure, e) for e in (one, other))
+    if isinstance(first, str):
+        return first
+    return second if isinstance(second, str) else _difference(first, second, width)
 
 
 def _other(
@@ -351,14 +343,14 @@ def _judge_correlation(
     if isinstance(found, str):
         return _undecided(claim, found)
     names = f"{word(claim.response)} with {word(claim.with_response)}"
-    seen = Seen(found.estimate, found.low, found.high)
-    value, interval = figures.measured(found.estimate, found.low, found.high, "")
+    seen = Seen(*found)
+    value, interval = figures.measured(*found, "")
     evidence = (
         f"correlation of {names} over {len(good)} cells {value} (95 % interval {interval}), "
         f"{_wanted(claim, '')}"
     )
     verdict = "not judged" if claim.differs else _judgement(seen, claim.bounds)
-    return _judged(claim, [verdict], [evidence])
+    return _judged(claim, [(verdict, evidence)])
 
 
 def _judge_over(
@@ -375,22 +367,19 @@ def _judge_over(
         and _is_where(claim, one.cell)
         and (claim.differs_where == {} or not _differs(claim, one.cell))
     ]
-    verdicts: list[Judgement] = []
-    evidence: list[str] = []
+    judged: _Judged = []
+    first = matching[0]
+    is_judged = claim.differs is None or claim.differs_where
     for against in claim.seconds:
-        first = matching[0]
         found = over(claim, against, chosen, measured, baseline, first.better, first.confidence)
-        if isinstance(found, str):
-            verdicts.append("undecided")
-            evidence.append(found)
-            continue
-        sure = first.exact or unanimous(found.rounds, first.confidence)
-        seen = Seen(found.estimate, found.low, found.high, sure)
-        verdicts.append(_judgement(seen, claim.bounds))
-        evidence.append(_over_words(claim, against, first, found, seen))
-    if claim.differs is not None and not claim.differs_where:
-        verdicts = ["not judged"] * len(verdicts)
-    return _judged(claim, verdicts, evidence)
+        verdict: Judgement = "undecided"
+        if isinstance(found, Over):
+            sure = first.exact or unanimous(found.rounds, first.confidence)
+            seen = Seen(found.estimate, found.low, found.high, sure)
+            verdict = _judgement(seen, claim.bounds)
+            found = _over_words(claim, against, first, found, seen)
+        judged.append((verdict if is_judged else "not judged", found))
+    return _judged(claim, judged)
 
 
 def _over_words(
@@ -448,17 +437,14 @@ def _single(measure: str, one: Estimate) -> Seen | str:
     cost = _cost(one)
     if isinstance(cost, str) or measure == "cost":
         return cost
-    sign = 1 if one.better == "lower" else -1
-    ends = [None if end is None else 1 + sign * end for end in (cost.low, cost.high)]
-    low, high = ends if sign > 0 else reversed(ends)
-    ratio = Seen(1 + sign * cost.estimate, low, high, cost.sure)
-    return _inverse(ratio) if measure == "efficiency" and one.better == "lower" else ratio
-
-
-def _inverse(seen: Seen) -> Seen:
-    """1 / x; a ratio is above 0, and so are its ends."""
-    ends = [None if end is None else 1 / end for end in (seen.high, seen.low)]
-    return Seen(1 / seen.estimate, ends[0], ends[1], seen.sure)
+    ratio = ratio_of(one)
+    assert ratio is not None
+    estimate, low, high = ratio
+    if measure == "efficiency" and one.better == "lower":
+        # A ratio is above 0, and so are its ends.
+        estimate = 1 / estimate
+        low, high = (None if end is None else 1 / end for end in (high, low))
+    return Seen(estimate, low, high, cost.sure)
 
 
 def _value(one: Estimate) -> Seen:
@@ -508,23 +494,14 @@ def _width(one: Estimate, other: Estimate) -> Width:
     """How the intervals of two estimates are joined."""
     if one.response == LOSS_FREE_RATE:
         return operator.add
-    return _dependent if _same_trials(one, other) else math.hypot
-
-
-def _dependent(one: float, other: float) -> float:
-    """√(x² + y² - 2xy)."""
-    return abs(one - other)
-
-
-def _same_trials(one: Estimate, other: Estimate) -> bool:
-    """Whether two estimates differ in nothing but what was modelled of one and the same trials."""
     plain = [
         {factor: level for factor, level in e.cell.items() if not factor.startswith(MODELLED)}
         for e in (one, other)
     ]
-    return (
-        one.cell != other.cell and one.platform == other.platform and key(plain[0]) == key(plain[1])
-    )
+    if one.cell != other.cell and one.platform == other.platform and key(plain[0]) == key(plain[1]):
+        # They differ in nothing but what was modelled of the same trials: √(x² + y² - 2xy).
+        return lambda x, y: abs(x - y)
+    return math.hypot
 
 
 def _quotient(one: Seen, other: Seen, width: Width) -> Seen | str:
@@ -570,15 +547,15 @@ def _judgement(seen: Seen, bounds: tuple[float, float]) -> Judgement:
     return "undecided"
 
 
-def _judged(claim: Claim, verdicts: list[Judgement], evidence: list[str]) -> JudgedClaim:
+def _judged(claim: Claim, judged: _Judged) -> JudgedClaim:
     """Over all cells. What is not as published decides nothing, and stands last."""
-    judged = list(zip(verdicts, evidence, strict=True))
     beside = [seen for verdict, seen in judged if verdict == "not judged"]
     said = _evidence([one for one in judged if one[0] != "not judged"])
+    verdict = _all([verdict for verdict, _ in judged])
     if beside:
         unlike = f"{claim.differs}; there {listing(beside, 3)}"
         said += [f"not judged: {unlike}" if said else unlike]
-    return JudgedClaim(text=claim.text, judgement=_all(verdicts), evidence="; ".join(said))
+    return JudgedClaim(text=claim.text, judgement=verdict, evidence="; ".join(said))
 
 
 def _all(verdicts: list[Judgement]) -> Judgement:
@@ -586,7 +563,7 @@ def _all(verdicts: list[Judgement]) -> Judgement:
     return next((verdict for verdict in order if verdict in verdicts), "not judged")
 
 
-def _evidence(judged: list[tuple[Judgement, str]]) -> list[str]:
+def _evidence(judged: _Judged) -> list[str]:
     if len(judged) < 2:
         return [seen for _, seen in judged]
     held = sum(verdict == "holds" for verdict, _ in judged)
@@ -632,9 +609,6 @@ def _alone_words(claim: Claim, one: Estimate, seen: Seen) -> str:
     return f"{word(what)} {value} ({_interval(one, seen, unit, interval)}), {_wanted(claim, unit)}"
 
 
-_TOLD_WITH_VALUES = ("guest",)
-
-
 def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate) -> str:
     """What the other side differs in."""
     if other.response != one.response:
@@ -642,7 +616,7 @@ def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate)
     named = [
         str(level) if factor == "platform" else f"{factor_text(factor)} {level}"
         for factor, level in (against or {}).items()
-        if factor not in _TOLD_WITH_VALUES
+        if factor != "guest"  # it stands with the values
     ]
     return f" with {', '.join(named)}" if named else ""
 
@@ -709,10 +683,7 @@ def _interval(one: Estimate, seen: Seen, unit: str, text: str) -> str:
 
 
 def _cells(claim: Claim) -> str:
-    levels = dict(claim.where)
-    if claim.workload is not None:
-        levels = {"workload": claim.workload, **levels}
-    return place(claim.platform, levels)
+    return place(claim.platform, _levels(claim))
 
 
 def _undecided(claim: Claim, why: str) -> JudgedClaim:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,36 +15,21 @@ from hypertare.base.errors import InputError
 from hypertare.base.level import Level, key
 from hypertare.base.response import Better, Response
 from hypertare.base.words import level_text, listing, place
-from hypertare.design.trials import FinishedTrial
-from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.findings.series import Series, log_ratio, only_baseline_of, series
 from hypertare.findings.setups import unlike_runs
-from hypertare.runs.summary import Clock, LossFreeRate, Summary
+from hypertare.runs.summary import LossFreeRate, Summary
 from hypertare.search import rates
 from hypertare.stats import boots, comparisons, interval, practical, ratio
 from hypertare.stats.practical import Reason
 from hypertare.study.search import LOSS_FREE_RATE
 
+if TYPE_CHECKING:
+    from hypertare.findings.summarise import Found
+
 Direction = Literal["worse", "better", "no difference shown", "undecided"]
 
 
 _Places = Mapping[tuple[str, frozenset[tuple[str, str, Level]]], Series]
-
-
-class Run(Protocol):
-    """A run as a comparison needs it."""
-
-    @property
-    def trials(self) -> Sequence[FinishedTrial]: ...
-    @property
-    def responses(self) -> Mapping[str, Response]: ...
-    @property
-    def summary(self) -> Summary: ...
-    @property
-    def leading(self) -> Collection[str]:
-        """Names of the responses that lead, one of each workload."""
-
-    def setting(self, path: str) -> Level | None:
-        """Returns the study's value of a setting for cells that do not name it, or None."""
 
 
 class Change(Closed):
@@ -65,7 +50,7 @@ class Change(Closed):
 
     `reason` is why no difference is shown, as an estimate's (`hypertare.runs.summary`). The interval of a
     platform's own value by the wall clock, where it decides, is as wide as two runs of one machine may
-    differ (`_Machine`).
+    differ (`_margin_of_machine`).
     """
 
     response: str
@@ -103,10 +88,9 @@ class Gate:
     platforms: Sequence[str] = ()
     leading: Collection[str] = ()
 
-    def takes(self, change: Change) -> bool:
-        if self.platforms and change.platform not in self.platforms:
-            return False
-        return change.response in (self.responses or self.leading)
+    def takes(self, platform: str, response: str) -> bool:
+        here = not self.platforms or platform in self.platforms
+        return here and response in (self.responses or self.leading)
 
 
 class Comparison(Closed):
@@ -133,8 +117,8 @@ class Comparison(Closed):
 
 
 def compare(
-    a: Run,
-    b: Run,
+    a: Found,
+    b: Found,
     threshold: float = practical.THRESHOLD,
     confidence: float = 0.95,
     gate: Gate | None = None,
@@ -148,7 +132,12 @@ def compare(
     Raises:
         InputError: the runs' clocks differ, or they have no cell in common.
     """
-    _refuse_clocks(a.summary.clock, b.summary.clock)
+    if a.summary.clock != b.summary.clock:
+        raise InputError(
+            f"Run A was made in {a.summary.clock} time and run B in {b.summary.clock} time: their "
+            "figures differ in meaning.",
+            "Compare runs of the same clock.",
+        )
     leading = {*a.leading, *b.leading, LOSS_FREE_RATE}
     gate = replace(gate or Gate(), leading=leading)
     mine, its = _places(a, b), _places(b, a)
@@ -164,19 +153,21 @@ def compare(
     ]
     drafts += _costs(a, b, mine, its, confidence, gate.responses or leading)
     weighed = any(draft.of == "cost" for draft in drafts)
-    machine = _Machine.of(a, b) if weighed and not virtual else None
-    decides = [gate.takes(_change(draft, threshold, confidence, None)) for draft in drafts]
-    ps = [draft.p for draft in drafts]
+    margin_of = _margin_of_machine(a, b) if weighed and not virtual else None
+    decides = [gate.takes(draft.series.platform, draft.response.name) for draft in drafts]
+    ps = [interval.p_value(draft.step) for draft in drafts]
     judged_at = comparisons.levels(list(zip(decides, ps, strict=True)), confidence)
-    made = [
-        _change(draft, threshold, level, machine if counts else None).model_copy(
-            update={"decides": counts}
-        )
-        for draft, level, counts in zip(drafts, judged_at, decides, strict=True)
-    ]
-    made = _agreeing(made)
+    made = _agreeing(
+        [
+            _change(draft, threshold, level, counts, margin_of if counts else None)
+            for draft, level, counts in zip(drafts, judged_at, decides, strict=True)
+        ]
+    )
     searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
-    made += (one.model_copy(update={"decides": gate.takes(one)}) for one in searched)
+    made += (
+        one.model_copy(update={"decides": gate.takes(one.platform, one.response)})
+        for one in searched
+    )
     if not made:
         raise InputError(
             f"The two runs have no measured cell in common{_apart(mine, its)}.",
@@ -185,41 +176,35 @@ def compare(
     return Comparison(
         threshold=threshold,
         changes=tuple(made),
-        only_a=(*(place(*_named(one)) for at, one in mine.items() if at not in its), *only_a),
-        only_b=(*(place(*_named(one)) for at, one in its.items() if at not in mine), *only_b),
+        only_a=(*_only(mine, its), *only_a),
+        only_b=(*_only(its, mine), *only_b),
         predictions=tuple(_predictions(a.summary, b.summary)),
-        warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()), confidence)),
+        warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()))),
     )
 
 
-@dataclass(frozen=True)
-class _Machine:
-    """The margin, in logs, by which two runs of the same work on one machine may differ.
+def _only(run: _Places, other: _Places) -> Iterator[str]:
+    return (place(one.platform, one.cell) for at, one in run.items() if at not in other)
+
+
+def _margin_of_machine(a: Found, b: Found) -> Callable[[str], float]:
+    """The margin, in logs, by which a response of two runs of the same work on one machine may differ.
 
     No interval within a run contains it. It is the sum of a tenth for the machine itself, the baseline's
     spread from block to block, and the share of the CPUs that other programs took.
     """
-
-    by_response: Mapping[str, float]
-    otherwise: float
-
-    @classmethod
-    def of(cls, a: Run, b: Run) -> _Machine:
-        taken = max(
-            sum(one.cpus * one.blocks / one.of for one in run.summary.disturbances)
-            / run.summary.machine.cpus
-            for run in (a, b)
-        )
-        least = _DRIFT - math.log1p(-min(taken, _MOST_TAKEN))
-        spreads: dict[str, float] = {}
-        for floor in (*a.summary.noise, *b.summary.noise):
-            spreads[floor.response] = max(spreads.get(floor.response, 0.0), floor.spread)
-        # Successive differences have twice the variance of a block.
-        half = math.sqrt(0.5)
-        return cls({name: least + half * spread for name, spread in spreads.items()}, least)
-
-    def margin(self, response: str) -> float:
-        return self.by_response.get(response, self.otherwise)
+    taken = max(
+        sum(one.cpus * one.blocks / one.of for one in run.summary.disturbances)
+        / run.summary.machine.cpus
+        for run in (a, b)
+    )
+    least = _DRIFT - math.log1p(-min(taken, _MOST_TAKEN))
+    spreads: dict[str, float] = {}
+    for floor in (*a.summary.noise, *b.summary.noise):
+        spreads[floor.response] = max(spreads.get(floor.response, 0.0), floor.spread)
+    # Successive differences have twice the variance of a block.
+    half = math.sqrt(0.5)
+    return lambda response: least + half * spreads.get(response, 0.0)
 
 
 _DRIFT = math.log(1.1)
@@ -253,7 +238,7 @@ def _agreeing(made: Sequence[Change]) -> list[Change]:
     return [agreed(one) for one in made]
 
 
-def _places(run: Run, other: Run) -> _Places:
+def _places(run: Found, other: Found) -> _Places:
     """Returns the series of a run by platform and by the levels of their cells.
 
     If a factor of the other run is no factor of this run, its level here is the one that this run's study
@@ -297,8 +282,8 @@ def _apart(mine: _Places, its: _Places) -> str:
 
 
 def _costs(
-    a: Run,
-    b: Run,
+    a: Found,
+    b: Found,
     mine: _Places,
     its: _Places,
     confidence: float,
@@ -308,13 +293,17 @@ def _costs(
     baseline = next((e.baseline for e in a.summary.estimates if e.baseline), None)
     virtual = a.summary.clock == "virtual"
     for at, one in mine.items():
-        if baseline is None or one.platform == baseline or at not in its:
+        if baseline is None or at not in its:
+            continue
+        base_a = only_baseline_of(one, list(mine.values()), baseline)
+        base_b = only_baseline_of(its[at], list(its.values()), baseline)
+        if base_a is None or base_b is None:
             continue
         for name, response in a.responses.items():
             if name not in asked or name not in b.responses:
                 continue
-            before = _cost(one, list(mine.values()), response, baseline, confidence)
-            after = _cost(its[at], list(its.values()), response, baseline, confidence)
+            before = log_ratio(one, base_a, name, confidence)
+            after = log_ratio(its[at], base_b, name, confidence)
             if before is None or after is None:
                 continue
             alike = one.trials == its[at].trials
@@ -334,19 +323,6 @@ def _costs(
                 sure=exact or (alike and step.constant),
                 of="cost",
             )
-
-
-def _cost(
-    one: Series, every: Sequence[Series], response: Response, baseline: str, confidence: float
-) -> interval.Interval | None:
-    """The mean log of the ratio to the baseline."""
-    bases = baseline_of(one, every, baseline)
-    if len(bases) != 1:
-        return None
-    pairs, where = paired(one, bases[0], response.name)
-    if pairs.logs is None or not pairs.blocks:
-        return None
-    return boots.mean(pairs.logs, where, confidence).interval
 
 
 def _searches(
@@ -378,18 +354,14 @@ def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change |
     ruling = practical.rule(1 - share.rate, 1 - share.high, 1 - share.low, threshold=threshold)
     fields: dict[str, Any] = {"loss": 1 - share.rate} if ratio_of else {}
     name, change = ("ratio", ratio_of) if ratio_of else ("difference", step)
-    fields |= {
-        name: change.rate,
-        f"{name}_low": _known(change.low),
-        f"{name}_high": _known(change.high),
-    }
+    low, high = (end if math.isfinite(end) else None for end in (change.low, change.high))
+    fields |= {name: change.rate, f"{name}_low": low, f"{name}_high": high}
     return Change(
         response=LOSS_FREE_RATE,
         unit=a.unit,
         better="higher",
         platform=a.platform,
         cell=rates.cell(a),
-        guest=None,
         n_a=a.trials,
         n_b=b.trials,
         a=before.rate,
@@ -399,10 +371,6 @@ def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change |
         reason=ruling.reason,
         **fields,
     )
-
-
-def _known(end: float) -> float | None:
-    return end if math.isfinite(end) else None
 
 
 def _guests(a: Series, b: Series, leads: bool) -> list[int | None]:
@@ -443,15 +411,6 @@ class _Draft:
     exact: bool
     sure: bool
     of: Literal["value", "cost"] = "value"
-
-    @property
-    def p(self) -> float | None:
-        return interval.p_value(self.step) if self.step.freedom > 0 else None
-
-    @property
-    def size(self) -> float:
-        """The larger of both means, in the response's unit: a difference is a share of it."""
-        return max(abs(self.a), abs(self.b)) or 1.0
 
 
 def _draft(
@@ -498,27 +457,32 @@ def _step(
     return step
 
 
-def _change(draft: _Draft, threshold: float, confidence: float, machine: _Machine | None) -> Change:
+def _change(
+    draft: _Draft,
+    threshold: float,
+    confidence: float,
+    decides: bool,
+    margin_of: Callable[[str], float] | None,
+) -> Change:
     better, step = draft.response.better, interval.at(draft.step, confidence)
-    constant = draft.exact or (machine is not None and draft.sure)
+    constant = draft.exact or (margin_of is not None and draft.sure)
     ends = (step.estimate, step.estimate) if constant else (step.low, step.high)
-    by_machine = machine is not None and draft.of == "value" and draft.log
-    margin = machine.margin(draft.response.name) if machine and by_machine else 0.0
+    by_machine = margin_of is not None and draft.of == "value" and draft.log
+    margin = margin_of(draft.response.name) if margin_of and by_machine else 0.0
     loss, low, high = _losses(draft, step.estimate, ends)
     wide = low is not None and high is not None and practical.is_wide(low, high, threshold)
-    ends = _wider(ends, margin)
+    if ends[0] is not None and ends[1] is not None:
+        ends = ends[0] - margin, ends[1] + margin
     loss, low, high = _losses(draft, step.estimate, ends)
     sure = draft.sure and not by_machine
     ruling = practical.rule(loss, low, high, threshold=threshold, sure=sure)
     if by_machine and ruling.reason == "wide" and not wide:
         # The margin alone reaches so far: the runs themselves agree.
         ruling = practical.Ruling(practical.NO_DIFFERENCE, "chance")
-    names = ("ratio", "ratio_low", "ratio_high")
-    if not draft.log:
-        names = ("difference", "difference_low", "difference_high")
+    name = "ratio" if draft.log else "difference"
     fields: dict[str, Any] = {
-        name: math.exp(end) if draft.log and end is not None else end
-        for name, end in zip(names, (step.estimate, *ends), strict=True)
+        f"{name}{which}": math.exp(end) if draft.log and end is not None else end
+        for which, end in zip(("", "_low", "_high"), (step.estimate, *ends), strict=True)
     }
     return Change(
         response=draft.response.name,
@@ -536,6 +500,7 @@ def _change(draft: _Draft, threshold: float, confidence: float, machine: _Machin
         direction=_DIRECTIONS[ruling.verdict],
         reason=ruling.reason,
         of=draft.of,
+        decides=decides,
         **fields,
     )
 
@@ -543,20 +508,20 @@ def _change(draft: _Draft, threshold: float, confidence: float, machine: _Machin
 def _losses(
     draft: _Draft, estimate: float, ends: tuple[float | None, float | None]
 ) -> tuple[float, float | None, float | None]:
-    """A change and the ends of its interval as shares that are lost, the lower one first."""
-    better = draft.response.better
-    loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (estimate, *ends))
-    assert loss is not None
-    if low is None or high is None:
-        return loss, None, None
-    return loss, min(low, high), max(low, high)
+    """A change and the ends of its interval as shares that are lost, the lower one first. A difference is
+    a share of the larger of both means.
+    """
+    better, size = draft.response.better, max(abs(draft.a), abs(draft.b)) or 1.0
 
+    def loss(end: float) -> float:
+        if draft.log:
+            return ratio.cost(end, better)
+        return (end if better == "lower" else -end) / size
 
-def _wider(
-    ends: tuple[float | None, float | None], margin: float
-) -> tuple[float | None, float | None]:
-    low, high = ends
-    return (None if low is None else low - margin, None if high is None else high + margin)
+    if ends[0] is None or ends[1] is None:
+        return loss(estimate), None, None
+    low, high = sorted(map(loss, (ends[0], ends[1])))
+    return loss(estimate), low, high
 
 
 _DIRECTIONS: dict[practical.Verdict, Direction] = {
@@ -565,14 +530,6 @@ _DIRECTIONS: dict[practical.Verdict, Direction] = {
     "no difference shown": "no difference shown",
     "undecided": "undecided",
 }
-
-
-def _loss(end: float | None, better: Better, log: bool, size: float) -> float | None:
-    if end is None:
-        return None
-    if log:
-        return ratio.cost(end, better)
-    return (end if better == "lower" else -end) / size
 
 
 def _apart_by_rank(n_a: int, n_b: int, confidence: float) -> bool:
@@ -585,24 +542,11 @@ def _apart_by_rank(n_a: int, n_b: int, confidence: float) -> bool:
     return 2 / math.comb(n_a + n_b, n_a) <= 1 - confidence
 
 
-def _refuse_clocks(a: Clock, b: Clock) -> None:
-    if a != b:
-        raise InputError(
-            f"Run A was made in {a} time and run B in {b} time: their figures differ in meaning.",
-            "Compare runs of the same clock.",
-        )
-
-
-def _named(one: Series) -> tuple[str, dict[str, Level]]:
-    return one.platform, one.cell
-
-
 def _warnings(
-    a: Run,
-    b: Run,
+    a: Found,
+    b: Found,
     made: Sequence[Change],
     every: list[Series],
-    confidence: float,
 ) -> Iterator[str]:
     unlike = unlike_runs(a.summary, b.summary)
     if unlike:

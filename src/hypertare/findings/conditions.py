@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from hypertare.design.trials import FinishedTrial
 from hypertare.probes.conditions import Seen
 from hypertare.runs.store import OtherProgram
 from hypertare.runs.summary import Disturbance
+
+What = Literal["program", "hypervisor", "unseen"]
 
 LEAST_CPUS = 0.1
 """Least share of one CPU that counts as a disturbance. An idle desktop takes less."""
@@ -71,7 +74,7 @@ def _programs(blocks: Iterable[int], programs: Sequence[OtherProgram]) -> Iterat
 
 
 def _taken(
-    what: str,
+    what: What,
     blocks: Mapping[int, Sequence[FinishedTrial]],
     taken: Mapping[int, float],
     seen: Mapping[int, Seen],
@@ -91,17 +94,9 @@ def _taken(
         yield made
 
 
-def _disturbance(what: str, name: str | None, cpus: Iterable[float], of: int) -> Disturbance:
+def _disturbance(what: What, name: str | None, cpus: Iterable[float], of: int) -> Disturbance:
     each = list(cpus)
-    return Disturbance.model_validate(
-        {
-            "what": what,
-            "program": name,
-            "cpus": sum(each) / len(each),
-            "blocks": len(each),
-            "of": of,
-        }
-    )
+    return Disturbance(what=what, program=name, cpus=sum(each) / len(each), blocks=len(each), of=of)
 
 
 def _is_often(one: Disturbance) -> bool:
@@ -110,20 +105,20 @@ def _is_often(one: Disturbance) -> bool:
 
 def warning(one: Disturbance) -> str:
     """What happened, and what to do about it."""
-    what = _words(one)
-    if one.what == "hypervisor":
-        return f"{_begun(what)}. Use a machine with CPUs of its own; more trials help meanwhile."
-    if one.what == "unseen":
-        return f"{_begun(what)}. See it with `top` on the machine itself, stop it, and weigh again."
-    return (
-        f"{_begun(what)}. It may have moved figures: stop it or wait for its end, and weigh again."
-    )
+    words = _words(one)
+    advice = {
+        "program": "It may have moved figures: stop it or wait for its end, and weigh again.",
+        "hypervisor": "Use a machine with CPUs of its own; more trials help meanwhile.",
+        "unseen": "See it with `top` on the machine itself, stop it, and weigh again.",
+    }[one.what]
+    return f"{words[:1].upper()}{words[1:]}. {advice}"
 
 
 def disturbed(several: Sequence[Disturbance]) -> str:
     """For example: another program, qemu, took 76 % of a CPU in 8 of 20 blocks; so did cc1, 30 % in 5"""
     first, *others = several
-    more = [f"{_named(one)}, {_much(one)} in {one.blocks}" for one in others]
+    unnamed = {"hypervisor": "a hypervisor below", "unseen": "unseen work"}
+    more = [f"{one.program or unnamed[one.what]}, {_much(one)} in {one.blocks}" for one in others]
     return "; so did ".join((_words(first), " and ".join(more))) if more else _words(first)
 
 
@@ -140,24 +135,14 @@ def _words(one: Disturbance) -> str:
         "hypervisor": "a hypervisor below this machine took",
         "unseen": "work that cannot be seen from here took",
     }[one.what]
-    blocks = f"{one.blocks} of {one.of} blocks" if one.of != one.blocks else _all(one.of)
+    blocks = f"{one.blocks} of {one.of} blocks"
+    if one.blocks == one.of:
+        blocks = f"all {one.of} blocks" if one.of > 1 else "the one block"
     return f"{who} {_much(one)} in {blocks}"
-
-
-def _named(one: Disturbance) -> str:
-    return one.program or {"hypervisor": "a hypervisor below", "unseen": "unseen work"}[one.what]
 
 
 def _much(one: Disturbance) -> str:
     return f"{100 * one.cpus:.0f} % of a CPU" if one.cpus < 1.5 else f"{one.cpus:.1f} CPUs"
-
-
-def _all(blocks: int) -> str:
-    return f"all {blocks} blocks" if blocks > 1 else "the one block"
-
-
-def _begun(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def uneven(

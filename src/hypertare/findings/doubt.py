@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from hypertare.base.level import Level
 from hypertare.base.words import listing, place
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.series import Series
 from hypertare.workloads.sending import OFFERED
 from hypertare.workloads.streams_at_once import RESPONSES as OF_STREAMS
+
+if TYPE_CHECKING:
+    from hypertare.findings.series import Series
 
 LEAST_OVERLAP = 0.5
 """Least share of the longest stream's time in which all streams must run. Below it, a goodput of several

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypertare.base.level import Level, key, same
+from hypertare.base.level import Cell, Level, key, same
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt
 from hypertare.findings.levels import Concerns, Levels, at_first_of_unconcerned, of_all
+from hypertare.findings.many_cells import Rounds, log_ratios, values_of
 from hypertare.findings.ruling import Rules
-from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.findings.series import Series, common, series
 from hypertare.runs.summary import Effect, Effects, Lead
 from hypertare.stats.comparisons import holm
 from hypertare.stats.effects import Decomposition, Subset, VarianceShare, decompose
@@ -25,9 +26,6 @@ from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 
 if TYPE_CHECKING:
     from hypertare.stats.effects import Array
-
-Rounds = Mapping[int, float]
-"""A figure of a cell by the number of its block among all that were planned of it."""
 
 
 def effects(
@@ -49,7 +47,7 @@ def effects(
     every = series(trials)
     of_own = at_first_of_unconcerned(every, factors, concerns)
     found = [
-        _taken_apart(_Factorial(own, every, response, factors, settings, rules), settings)
+        _taken_apart(_Factorial(own, every, response, factors, settings, rules))
         for own, response in _asked(of_own, responses, settings, rules)
         if len(_several(own, factors)) >= LEAST_FACTORS
     ]
@@ -100,10 +98,6 @@ class _Factorial:
     settings: EffectsSettings
     rules: Rules
 
-    @property
-    def platform(self) -> str:
-        return self.own[0].platform
-
     @cached_property
     def asked(self) -> dict[str, tuple[Level, ...]]:
         return _several(self.own, self.factors)
@@ -111,11 +105,7 @@ class _Factorial:
     @cached_property
     def levels(self) -> dict[str, tuple[Level, ...]]:
         """Without levels of which no cell has a figure."""
-        kept = {
-            path: tuple(level for level in levels if _has(self._with_figures, path, level))
-            for path, levels in self.asked.items()
-        }
-        return {path: levels for path, levels in kept.items() if len(levels) > 1}
+        return _several(self._with_figures, self.asked)
 
     @cached_property
     def _with_figures(self) -> list[Series]:
@@ -137,26 +127,11 @@ class _Factorial:
         return {key(one.cell): self._figures_of(one) for one in self.own}
 
     def _figures_of(self, one: Series) -> Rounds:
-        planned = sorted({trial.planned.block for trial in one.trials})
-        numbers = {block: number for number, block in enumerate(planned)}
-        if self.settings.of == "efficiency":
-            bases = baseline_of(one, self.every, self.rules.baseline)
-            if len(bases) != 1:
-                return {}
-            pairs, _ = paired(one, bases[0], self.response.name)
-            if pairs.logs is None:
-                return {}
-            sign = 1 if self.response.better == "higher" else -1
-            return {
-                numbers[block]: sign * float(log)
-                for block, log in zip(pairs.blocks, pairs.logs, strict=True)
-            }
-        blocks = one.by_block(self.response.name).items()
-        return {
-            numbers[block]: _mean([math.log(v) if self.is_log else v for v in values])
-            for block, values in blocks
-            if values
-        }
+        if self.settings.of != "efficiency":
+            return values_of(one, self.response.name, self.is_log)
+        logs = log_ratios(one, self.response.name, self.every, self.rules.baseline)
+        sign = 1 if self.response.better == "higher" else -1
+        return {number: sign * log for number, log in logs.items()}
 
     @cached_property
     def is_log(self) -> bool:
@@ -178,14 +153,9 @@ class _Factorial:
         ]
 
     @cached_property
-    def _alike(self) -> dict[str, Level]:
+    def _alike(self) -> Cell:
         """What is the same in all cells that there is a figure of."""
-        first, *others = (one.cell for one in self._with_figures)
-        return {
-            path: level
-            for path, level in first.items()
-            if path not in self.levels and all(same(cell.get(path, ""), level) for cell in others)
-        }
+        return common(one.cell for one in self._with_figures)
 
     def _rounds_of(self, cell: Mapping[str, Level]) -> Rounds:
         return self.figures.get(key({**self._alike, **cell}), {})
@@ -214,15 +184,15 @@ class _Factorial:
         return [places[boot] for boot in of_round[:rounds]]
 
 
-def _taken_apart(factorial: _Factorial, settings: EffectsSettings) -> Effects:
-    rules, response = factorial.rules, factorial.response
+def _taken_apart(factorial: _Factorial) -> Effects:
+    rules, response, settings = factorial.rules, factorial.response, factorial.settings
     found = Effects(
         response=response.name,
         unit=response.unit,
         better="higher" if settings.of == "efficiency" else response.better,
         of=settings.of,
         scale="log" if factorial.is_log else "linear",
-        platform=factorial.platform,
+        platform=factorial.own[0].platform,
         cell=factorial.cell,
         levels=factorial.levels,
         trials=sum(len(rounds) for rounds in factorial.figures.values()),
@@ -259,32 +229,23 @@ def _without(found: Effects, reason: str) -> Effects:
 
 def _with_sizes(found: Effects, parts: Decomposition) -> Effects:
     made = [_effect(found, parts, subset, part) for subset, part in parts.parts.items()]
-    rest = parts.rest
+    paths, rest = tuple(found.levels), parts.rest
     others = (
         {} if rest is None else {"rest": rest.share, "rest_low": rest.low, "rest_high": rest.high}
     )
     return found.model_copy(
         update={
             "effects": tuple(sorted(made, key=lambda one: -one.share)),
-            "leads": tuple(_leads(found, parts)),
+            "leads": tuple(
+                Lead(factor=paths[first], against=paths[second], **vars(lead))
+                for (first, second), lead in parts.leads.items()
+            ),
             "noise": parts.noise,
             "exact": parts.exact,
             "balanced": parts.balanced,
             **others,
         }
     )
-
-
-def _leads(found: Effects, parts: Decomposition) -> Iterator[Lead]:
-    paths = tuple(found.levels)
-    for (first, second), lead in parts.leads.items():
-        yield Lead(
-            factor=paths[first],
-            against=paths[second],
-            share=lead.share,
-            low=lead.low,
-            high=lead.high,
-        )
 
 
 def _effect(found: Effects, parts: Decomposition, subset: Subset, part: VarianceShare) -> Effect:
@@ -334,7 +295,3 @@ def _adjusted(found: Sequence[Effects]) -> Iterator[Effects]:
             for one in of.effects
         )
         yield of.model_copy(update={"effects": effects})
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -21,15 +21,15 @@ from hypertare.findings.advice import Judged
 from hypertare.findings.conditions import uneven
 from hypertare.findings.doubt import doubt
 from hypertare.findings.ruling import Compared, Comparison, Rules, ends_of, judged
-from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.findings.series import Series, only_baseline_of, paired, series
 from hypertare.findings.setups import unlike_offloads
 from hypertare.probes.conditions import Seen
 from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState
-from hypertare.stats import boots, comparisons, fairness, noise, slow_down
+from hypertare.stats import boots, comparisons, fairness, noise
 from hypertare.stats.boots import Booted
-from hypertare.stats.interval import at, p_value
+from hypertare.stats.contrast import Side, of_alone
+from hypertare.stats.interval import p_value
 from hypertare.stats.practical import THRESHOLD
-from hypertare.stats.slow_down import Side
 from hypertare.study.factors import GUESTS
 from hypertare.workloads.registry import KINDS as WORKLOADS
 
@@ -59,8 +59,9 @@ class Estimates:
 
 @dataclass(frozen=True)
 class _Draft:
-    """An estimate before its verdict, which depends on how many others there are. `leads`: it is of a
-    workload's leading response.
+    """An estimate before its verdict, which depends on how many others there are. `p` is that of its
+    comparison, None if it has no interval that could be wrong. `leads`: it is of a workload's leading
+    response.
     """
 
     one: Series
@@ -68,17 +69,9 @@ class _Draft:
     response: Response
     value: Booted
     comparison: Comparison | None
-    difference: Booted | None
     floor: noise.Floor | None
+    p: float | None
     leads: bool
-
-    @property
-    def p(self) -> float | None:
-        """The p-value of the comparison; None if it has no interval that could be wrong."""
-        if self.comparison is None:
-            return None
-        interval = self.comparison.mean.interval
-        return p_value(interval) if interval.freedom > 0 else None
 
 
 def estimate(
@@ -120,8 +113,7 @@ def estimate(
     }
     drafts: list[_Draft] = []
     for one in every:
-        bases = [] if one.platform == baseline else baseline_of(one, every, baseline)
-        base = bases[0] if len(bases) == 1 else None
+        base = only_baseline_of(one, every, baseline)
         for response in responses.values():
             values, where = one.values(response.name)
             if not values:
@@ -129,9 +121,9 @@ def estimate(
             floor = floors.get((id(base), response.name)) if base else None
             value = boots.mean(values, where, confidence)
             comparison = _compare(one, base, response, rules) if base else None
+            p = p_value(comparison.mean.interval) if comparison else None
             leads = response.name == leading.get(str(one.cell.get("workload")))
-            apart = _difference(one, base, response, rules) if base else None
-            drafts.append(_Draft(one, base, response, value, comparison, apart, floor, leads))
+            drafts.append(_Draft(one, base, response, value, comparison, floor, p, leads))
     of_ratios = _of_ratios(drafts)
     offloads = _unlike_offloads(platforms, baseline)
     sends = {workload for workload, name in leading.items() if name in OF_PACKETS}
@@ -142,8 +134,6 @@ def estimate(
     for draft, level in zip(drafts, judged_at, strict=True):
         one, response, comparison = draft.one, draft.response, draft.comparison
         made = _estimate(one, response, draft.value, comparison, draft.floor, rules, level)
-        if draft.difference is not None:
-            made = made.model_copy(update=_of_difference(draft.difference, rules, level))
         if (id(one), response.name) in of_ratios:
             made = made.model_copy(update=_geometric(one, response, rules))
         why = _doubt(response, one, draft.base, conditions or {})
@@ -224,8 +214,6 @@ def _by_itself(made: Estimate, draft: _Draft, rules: Rules) -> Estimate:
     """Returns an estimate with the interval and verdict that it has as the only comparison of its run."""
     assert draft.comparison is not None
     found: dict[str, Any] = dict(judged(draft.comparison, draft.response, draft.floor, rules))
-    if draft.difference is not None:
-        found.update(_of_difference(draft.difference, rules, rules.confidence))
     if made.verdict is None:
         found["verdict"] = None
     return made.model_copy(update=found)
@@ -241,11 +229,10 @@ def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, f
     mine = FAIR_RATE if one.values(FAIR_RATE)[0] else GOODPUT
     by_itself = Side(alone.by_block(GOODPUT), alone.boots())
     beside = Side(one.by_block(mine), one.boots())
-    found = slow_down.of_alone(by_itself, beside, rules.confidence)
+    found = of_alone(by_itself, beside, rules.confidence)
     if found is None:
         return {}
-    exact = found.constant and rules.clock == "virtual"
-    ends = (found.estimate, found.estimate) if exact else (found.low, found.high)
+    ends = ends_of(found, rules.clock == "virtual")
     low, high = (None if end is None else math.exp(end) for end in ends)
     return {"of_alone": math.exp(found.estimate), "of_alone_low": low, "of_alone_high": high}
 
@@ -295,34 +282,13 @@ def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Com
     pairs, where = paired(sut, base, response.name)
     if not pairs.blocks:
         return None
+    difference = boots.mean(pairs.differences, where, rules.confidence)
     if pairs.logs is not None:
         mean = boots.mean(pairs.logs, where, rules.confidence)
-        return Comparison("log", mean, len(pairs.blocks), 1.0)
+        return Comparison("log", mean, len(pairs.blocks), 1.0, difference.interval)
     mine, its = sut.by_block(response.name), base.by_block(response.name)
     values = [value for block in pairs.blocks for value in (*mine[block], *its[block])]
-    mean = boots.mean(pairs.differences, where, rules.confidence)
-    return Comparison("difference", mean, len(pairs.blocks), max(map(abs, values)))
-
-
-def _difference(sut: Series, base: Series, response: Response, rules: Rules) -> Booted | None:
-    """Returns the mean difference to the baseline, for comparisons that have a ratio too.
-
-    A part that both sides have in common, such as the CPU time of peers on the same CPUs, dilutes a ratio
-    and cancels in a difference.
-    """
-    pairs, where = paired(sut, base, response.name)
-    if not pairs.blocks or pairs.logs is None:
-        return None
-    return boots.mean(pairs.differences, where, rules.confidence)
-
-
-def _of_difference(found: Booted, rules: Rules, level: float) -> dict[str, float | None]:
-    low, high = ends_of(at(found.interval, level), rules.clock == "virtual")
-    return {
-        "difference": found.interval.estimate,
-        "difference_low": low,
-        "difference_high": high,
-    }
+    return Comparison("difference", difference, len(pairs.blocks), max(map(abs, values)))
 
 
 def _estimate(

@@ -99,11 +99,17 @@ def history(
         responses, platforms: what is asked for; else the leading responses, on all platforms. The
             baseline's own value is given where it is named, or nothing is compared with it.
     """
-    wanted = _Wanted(headline, responses, platforms)
+
+    def is_wanted(one: Estimate) -> bool:
+        leads = one.response == headline.get(str(one.cell.get("workload")))
+        asked = one.response in responses if responses else leads
+        here = not platforms or one.platform in platforms
+        return asked and here and one.guest is None and _log(one) is not None
+
     found: dict[object, list[tuple[int, Estimate]]] = {}
     for number, one in enumerate(past):
         for estimate in one.summary.estimates:
-            if wanted.takes(estimate):
+            if is_wanted(estimate):
                 place = estimate.platform, estimate.response, key(estimate.cell)
                 found.setdefault(place, []).append((number, estimate))
     series = list(found.values())
@@ -117,19 +123,6 @@ def history(
         left_out=tuple(left_out),
         trends=tuple(_trend(past, seen, ALPHA / len(series)) for seen in series),
     )
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    headline: Mapping[str, str]
-    responses: Collection[str]
-    platforms: Collection[str]
-
-    def takes(self, one: Estimate) -> bool:
-        leading = self.headline.get(str(one.cell.get("workload")))
-        asked = one.response in self.responses if self.responses else one.response == leading
-        here = not self.platforms or one.platform in self.platforms
-        return asked and here and one.guest is None and _log(one) is not None
 
 
 def _trend(past: Sequence[Past], seen: Sequence[tuple[int, Estimate]], alpha: float) -> Trend:

@@ -10,8 +10,8 @@ from hypertare.base.response import Response
 from hypertare.base.words import place
 from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.findings.estimates import estimate
+from hypertare.findings.ruling import ratio_of
 from hypertare.runs.summary import Analysed, AnalysedFigure, AnalysedRow, Estimate
-from hypertare.stats.ratio import of_cost
 
 _NOTE = (
     "The leading response on each host alone. A block is of one host, so what a host does to all of its "
@@ -60,7 +60,11 @@ def differing(found: Analysed | None) -> Iterator[str]:
     for row in found.rows if found else ():
         groups.setdefault((row.platform, key(row.cell)), []).append(row)
     for rows in groups.values():
-        known = [(ends, row) for row in rows if (ends := _ends(row.figures[1])) is not None]
+        known = [
+            ((ratio.low, ratio.high), row)
+            for row in rows
+            if (ratio := row.figures[1]) and ratio.low is not None and ratio.high is not None
+        ]
         if not known:
             continue
         (_, high), one = min(known, key=lambda found: found[0][1])
@@ -72,18 +76,9 @@ def differing(found: Analysed | None) -> Iterator[str]:
             )
 
 
-def _ends(ratio: AnalysedFigure | None) -> tuple[float, float] | None:
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return None
-    return ratio.low, ratio.high
-
-
 def _row(one: Estimate, host: str) -> AnalysedRow:
     mean = AnalysedFigure(estimate=one.estimate, low=one.low, high=one.high, unit=one.unit)
     ratio = None
-    if one.cost is not None:
-        known = (end for end in (one.cost_low, one.cost_high) if end is not None)
-        ends = sorted(of_cost(end, one.better) for end in known)
-        low, high = ends if len(ends) == 2 else (None, None)
-        ratio = AnalysedFigure(estimate=of_cost(one.cost, one.better), low=low, high=high, unit="")
+    if (found := ratio_of(one)) is not None:
+        ratio = AnalysedFigure(estimate=found[0], low=found[1], high=found[2], unit="")
     return AnalysedRow(platform=one.platform, cell=one.cell, what=host, figures=(mean, ratio))

@@ -18,9 +18,9 @@ from hypertare.base.words import level_text
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt, not_offered, offered_share, rate_of
 from hypertare.findings.ruling import Comparison, Rules, ends_of, judged
-from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.findings.series import Series, common, log_ratio, only_baseline_of, series
 from hypertare.runs.summary import LevelChange
-from hypertare.stats import boots, comparisons, ratio
+from hypertare.stats import comparisons, ratio
 from hypertare.stats.boots import Booted
 from hypertare.stats.contrast import Side, contrast, pooled
 from hypertare.stats.interval import Interval, p_value, welch
@@ -51,11 +51,6 @@ class _Draft:
     comparison: Comparison
     response: Response
 
-    @property
-    def p(self) -> float | None:
-        interval = self.comparison.mean.interval
-        return p_value(interval) if interval.freedom > 0 else None
-
 
 def level_changes(
     trials: Sequence[FinishedTrial],
@@ -72,16 +67,20 @@ def level_changes(
         concerns: a platform that has not what a factor sets is not compared with itself.
     """
     every = series(trials)
-    costs = _Costs(every, rules)
+    costs = _costs(every, leading, rules) if factors else {}
     drafts = [
         draft
         for factor, levels in factors.items()
         for pairs in _groups(every, factor, levels, concerns)
         if (draft := _draft(pairs, factor, costs, leading, rules)) is not None
     ]
-    judged_at = comparisons.levels([("levels", draft.p) for draft in drafts], rules.confidence)
+    ps = [p_value(draft.comparison.mean.interval) for draft in drafts]
+    judged_at = comparisons.levels([("levels", p) for p in ps], rules.confidence)
     return tuple(
-        _with_verdict(draft, rules, level) for draft, level in zip(drafts, judged_at, strict=True)
+        draft.change.model_copy(
+            update=dict(judged(draft.comparison, draft.response, None, rules, level))
+        )
+        for draft, level in zip(drafts, judged_at, strict=True)
     )
 
 
@@ -197,23 +196,30 @@ def _groups(
 def _draft(
     pairs: Sequence[_Pair],
     factor: str,
-    costs: _Costs,
+    costs: Mapping[int, Interval],
     leading: Mapping[str, Response],
     rules: Rules,
 ) -> _Draft | None:
     first = pairs[0]
     workload = str(first.reference.cell.get("workload"))
     response = leading.get(workload)
-    pairs = [pair for pair in pairs if response and _has(pair, response.name)]
+    pairs = [
+        pair
+        for pair in pairs
+        if response
+        and pair.reference.values(response.name)[0]
+        and pair.other.values(response.name)[0]
+    ]
     if response is None or not pairs:
         return None
     comparison = _compare(pairs, response.name, rules)
+    alike = common(pair.reference.cell for pair in pairs)
     change = LevelChange(
         factor=factor,
         level=first.other.cell[factor],
         against=first.reference.cell[factor],
         platform=first.reference.platform,
-        cell=_common(pairs, factor),
+        cell={path: level for path, level in alike.items() if path != factor},
         response=response.name,
         unit=response.unit,
         better=response.better,
@@ -223,12 +229,7 @@ def _draft(
         exact=rules.clock == "virtual" and comparison.mean.interval.constant,
         doubt=_doubt(pairs, factor, response.name),
     )
-    return _Draft(_with_points(change, pairs, response, costs, rules), comparison, response)
-
-
-def _with_verdict(draft: _Draft, rules: Rules, level: float) -> LevelChange:
-    found = judged(draft.comparison, draft.response, None, rules, level)
-    return draft.change.model_copy(update=dict(found))
+    return _Draft(_with_points(change, pairs, costs, rules), comparison, response)
 
 
 # --- one level against another
@@ -236,9 +237,8 @@ def _with_verdict(draft: _Draft, rules: Rules, level: float) -> LevelChange:
 
 def _compare(pairs: Sequence[_Pair], response: str, rules: Rules) -> Comparison:
     """In logs where all values allow it, as for costs (`hypertare.stats.ratio`)."""
-    values = [
-        v for pair in pairs for one in (pair.reference, pair.other) for v in _values(one, response)
-    ]
+    sides = [one for pair in pairs for one in (pair.reference, pair.other)]
+    values = [value for one in sides for value in one.values(response)[0]]
     is_ratio = all(value > 0 for value in values)
     parts = [
         contrast(
@@ -271,24 +271,6 @@ def _side(one: Series, response: str, logs: bool) -> Side:
     return Side(values, {place: place[0] for place in values})
 
 
-def _values(one: Series, response: str) -> list[float]:
-    return one.values(response)[0]
-
-
-def _has(pair: _Pair, response: str) -> bool:
-    return bool(_values(pair.reference, response) and _values(pair.other, response))
-
-
-def _common(pairs: Sequence[_Pair], factor: str) -> dict[str, Level]:
-    """What all settings have alike."""
-    first, *others = (pair.reference.cell for pair in pairs)
-    return {
-        name: level
-        for name, level in first.items()
-        if name != factor and all(name in cell and same(cell[name], level) for cell in others)
-    }
-
-
 def _doubt(pairs: Sequence[_Pair], factor: str, response: str) -> str | None:
     for side in (side for pair in pairs for side in (pair.reference, pair.other)):
         if why := doubt(response, side.good):
@@ -301,52 +283,39 @@ def _doubt(pairs: Sequence[_Pair], factor: str, response: str) -> str | None:
 # --- what a level changes of the cost
 
 
-class _Costs:
-    """The cost of each series, once: every factor asks for it again."""
+def _costs(
+    every: Sequence[Series], leading: Mapping[str, Response], rules: Rules
+) -> dict[int, Interval]:
+    """The cost of each series by its id, from trials paired with the baseline's of the same block.
 
-    def __init__(self, every: Sequence[Series], rules: Rules) -> None:
-        self._every = every
-        self._rules = rules
-        self._known: dict[int, Interval | None] = {}
-
-    def of(self, one: Series, response: Response) -> Interval | None:
-        """Returns the cost from trials paired with the baseline's of the same block; None for the baseline.
-
-        Standard errors by the delta method: of exp(x) it is exp(x) times that of x.
-        """
-        if id(one) not in self._known:
-            self._known[id(one)] = self._measured(one, response)
-        return self._known[id(one)]
-
-    def _measured(self, one: Series, response: Response) -> Interval | None:
-        baseline, confidence = self._rules.baseline, self._rules.confidence
-        bases = [] if one.platform == baseline else baseline_of(one, self._every, baseline)
-        if len(bases) != 1:
-            return None
-        pairs, where = paired(one, bases[0], response.name)
-        if pairs.logs is None or not pairs.blocks:
-            return None
-        log = boots.mean(pairs.logs, where, confidence).interval
-        return replace(
-            log,
-            estimate=ratio.cost(log.estimate, response.better),
-            error=math.exp(log.estimate) * log.error,
-            low=None,
-            high=None,
-        )
+    Standard errors by the delta method: of exp(x) it is exp(x) times that of x.
+    """
+    found = {}
+    for one in every:
+        response = leading.get(str(one.cell.get("workload")))
+        base = only_baseline_of(one, every, rules.baseline)
+        log = log_ratio(one, base, response.name, rules.confidence) if base and response else None
+        if response and log:
+            found[id(one)] = replace(
+                log,
+                estimate=ratio.cost(log.estimate, response.better),
+                error=math.exp(log.estimate) * log.error,
+                low=None,
+                high=None,
+            )
+    return found
 
 
 def _with_points(
     change: LevelChange,
     pairs: Sequence[_Pair],
-    response: Response,
-    costs: _Costs,
+    costs: Mapping[int, Interval],
     rules: Rules,
 ) -> LevelChange:
     """Returns the change with the difference in cost between this level and the reference, in shares."""
     parts = []
     for pair in pairs:
-        before, after = costs.of(pair.reference, response), costs.of(pair.other, response)
+        before, after = costs.get(id(pair.reference)), costs.get(id(pair.other))
         if before is None or after is None:
             return change
         parts.append(welch(before, after, rules.confidence))

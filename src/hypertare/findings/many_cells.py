@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hypertare.base.level import Cell, Level, key, same
 from hypertare.base.response import Better
-from hypertare.findings.series import Series, baseline_of, paired
+from hypertare.findings.series import Series, only_baseline_of, paired
 from hypertare.stats import boots, ratio
 from hypertare.stats.extreme import Which, extreme
 from hypertare.stats.interval import Interval
@@ -84,7 +84,9 @@ def mean(
     It rests on the rounds that all cells have. If no round is common to all, it rests on a set of cells
     that have at least two rounds in common.
     """
-    shared = _shared(figures)
+    if not figures:
+        return None
+    shared = sorted(set.intersection(*(set(rounds) for _, rounds in figures)))
     if not shared:
         figures, shared = _alike(figures)
     if not figures:
@@ -112,12 +114,6 @@ def _alike(
         if len(good) * count >= len(best[0]) * len(best[1]):
             best = good, shared
     return best if best[0] else ([], [])
-
-
-def _shared(figures: Sequence[tuple[Series, Rounds]]) -> list[int]:
-    if not figures:
-        return []
-    return sorted(set.intersection(*(set(rounds) for _, rounds in figures)))
 
 
 def _turned(
@@ -148,71 +144,56 @@ def _figures(
     baseline: str,
     better: Better,
 ) -> Rounds:
-    if claim.measure == "value" or (claim.measure == "ratio" and against is not None):
-        logs = claim.measure == "ratio"
-        first = values_of(one, claim.response, logs)
-        if against is None:
-            return first
-        return _less(first, values_of(_second(one, against, every), claim.response, logs))
-    if claim.measure == "difference":
-        first = _differences(one, claim.response, every, baseline)
-        second = _second(one, against, every) if against is not None else None
-        if against is None:
-            return first
-        return _less(first, _differences(second, claim.response, every, baseline) if second else {})
-    first = _ratios(one, claim, every, baseline, better)
+    """What is averaged, by round: of a cell, or what it has more than the cell that it is held against."""
+    is_ratio_of_values = claim.measure == "ratio" and against is not None
+    sign = -1 if claim.measure == "efficiency" and better == "lower" else 1
+    # Costs and efficiencies of two cells are subtracted as shares, those of one averaged as logs.
+    back = _back(claim, None, better) if against is not None else float
+
+    def of(side: Series | None) -> Rounds:
+        if side is None:
+            return {}
+        if claim.measure == "value" or is_ratio_of_values:
+            return values_of(side, claim.response, is_ratio_of_values)
+        if claim.measure == "difference":
+            return _differences(side, claim.response, every, baseline)
+        logs = log_ratios(side, claim.response, every, baseline)
+        return {number: back(sign * log) for number, log in logs.items()}
+
+    first = of(one)
     if against is None:
         return first
-    second = _second(one, against, every)
-    other = _ratios(second, claim, every, baseline, better) if second else {}
-    back = _back(claim, None, better)
-    return _less(*({n: back(log) for n, log in rounds.items()} for rounds in (first, other)))
-
-
-def _less(first: Rounds, other: Rounds) -> Rounds:
+    other = of(_second(one, against, every))
     return {number: first[number] - other[number] for number in first.keys() & other.keys()}
 
 
-def values_of(one: Series | None, response: str, logs: bool) -> Rounds:
+def values_of(one: Series, response: str, logs: bool) -> Rounds:
     """Returns the mean value, or mean log, of a response by round; nothing if a log is impossible."""
-    if one is None:
-        return {}
     blocks = {n: values for n, values in _numbered(one, one.by_block(response)).items() if values}
     if logs and any(value <= 0 for values in blocks.values() for value in values):
         return {}
     return {
-        number: float(np.mean(np.log(values) if logs else values))
+        number: float(np.mean([math.log(value) for value in values] if logs else values))
         for number, values in blocks.items()
     }
 
 
-def _ratios(
-    one: Series, claim: Claim, every: Sequence[Series], baseline: str, better: Better
-) -> Rounds:
-    sign = -1 if claim.measure == "efficiency" and better == "lower" else 1
-    found = log_ratios(one, claim.response, every, baseline)
-    return {number: sign * log for number, log in found.items()}
-
-
 def _differences(one: Series, response: str, every: Sequence[Series], baseline: str) -> Rounds:
     """Platform less baseline by round."""
-    bases = baseline_of(one, every, baseline)
-    if one.platform == baseline or len(bases) != 1:
+    base = only_baseline_of(one, every, baseline)
+    if base is None:
         return {}
-    pairs, _ = paired(one, bases[0], response)
+    pairs, _ = paired(one, base, response)
     return _numbered(one, dict(zip(pairs.blocks, map(float, pairs.differences), strict=True)))
 
 
 def log_ratios(one: Series, response: str, every: Sequence[Series], baseline: str) -> Rounds:
     """Platform over baseline by round; none of the baseline itself, or where a ratio is forbidden."""
-    bases = baseline_of(one, every, baseline)
-    if one.platform == baseline or len(bases) != 1:
+    base = only_baseline_of(one, every, baseline)
+    pairs = None if base is None else paired(one, base, response)[0]
+    if pairs is None or pairs.logs is None:
         return {}
-    pairs, _ = paired(one, bases[0], response)
-    if pairs.logs is None:
-        return {}
-    by_block = {block: float(log) for block, log in zip(pairs.blocks, pairs.logs, strict=True)}
-    return _numbered(one, by_block)
+    return _numbered(one, dict(zip(pairs.blocks, map(float, pairs.logs), strict=True)))
 
 
 def _numbered(one: Series, by_block: Mapping[int, Figure]) -> dict[int, Figure]:

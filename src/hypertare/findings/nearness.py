@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.ruling import Rules, ends_of
-from hypertare.findings.series import Series, baseline_of, series
+from hypertare.findings.series import Series, only_baseline_of, series
 from hypertare.protocol.records import Histogram
 from hypertare.runs.summary import Shift
 from hypertare.stats import boots
@@ -42,22 +42,19 @@ def with_nearness(
     """
     near = {
         trial.planned.id: {
-            NEAR_SHARE: near_share(its, of_trial[trial.planned.id]),
-            NEAR_TIME: near_time(its, of_trial[trial.planned.id]),
+            name: of(its, of_trial[trial.planned.id])
+            for name, of in ((NEAR_SHARE, near_share), (NEAR_TIME, near_time))
+            if name in asked
         }
         for one, base in _pairs(trials, baseline)
         for trial, its in _compared(one, base, of_trial)
     }
     return [
-        replace(trial, values=trial.values | _only(near[trial.planned.id], asked))
+        replace(trial, values=trial.values | near[trial.planned.id])
         if trial.planned.id in near
         else trial
         for trial in trials
     ]
-
-
-def _only(values: Mapping[str, float], asked: Collection[str]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if name in asked}
 
 
 def shifts(trials: Sequence[FinishedTrial], of_trial: Histograms, rules: Rules) -> Iterator[Shift]:
@@ -87,9 +84,8 @@ def shifts(trials: Sequence[FinishedTrial], of_trial: Histograms, rules: Rules) 
 def _pairs(trials: Sequence[FinishedTrial], baseline: str) -> Iterator[tuple[Series, Series]]:
     every = series(trials)
     for one in every:
-        bases = [] if one.platform == baseline else baseline_of(one, every, baseline)
-        if len(bases) == 1:
-            yield one, bases[0]
+        if base := only_baseline_of(one, every, baseline):
+            yield one, base
 
 
 def _compared(

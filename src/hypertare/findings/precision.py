@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hypertare.base.words import listing, place, word
 from hypertare.runs.summary import Estimate, NoiseFloor
@@ -16,7 +16,7 @@ def missed(
     floors: Sequence[NoiseFloor],
     headline: Mapping[str, str],
     design: DesignSettings,
-) -> str | None:
+) -> Iterator[str]:
     """A warning that names the costs of leading responses whose interval is wider than was asked for."""
     wide = [
         one
@@ -25,14 +25,19 @@ def missed(
         and (width := half_width(one)) is not None
         and width > sufficient(one, design, spread_of_baseline(one, floors))
     ]
-    if not wide:
-        return None
-    named = [f"{word(one.response)} of {place(one.platform, one.cell)}" for one in wide]
-    return (
-        f"The precision asked for ({_asked(design)}) was not reached in "
-        f"{listing(named, 3)}: the run was at its limit of trials or time. More of either narrow the "
-        "interval, if the machine is not too busy for that."
-    )
+    if wide:
+        named = [f"{word(one.response)} of {place(one.platform, one.cell)}" for one in wide]
+        # Of these precisions one suffices.
+        aims = [f"{100 * design.precision:g} %"]
+        if design.of_cost:
+            aims.append(f"{100 * design.of_cost:g} % of the cost itself")
+        if design.of_noise:
+            aims.append("the machine's own noise")
+        yield (
+            f"The precision asked for ({', or '.join(aims)}) was not reached in "
+            f"{listing(named, 3)}: the run was at its limit of trials or time. More of either narrow the "
+            "interval, if the machine is not too busy for that."
+        )
 
 
 def half_width(one: Estimate) -> float | None:
@@ -73,13 +78,3 @@ def spread_of_baseline(one: Estimate, floors: Sequence[NoiseFloor]) -> float:
 def _ratio(one: Estimate) -> float:
     assert one.cost is not None
     return of_cost(one.cost, one.better)
-
-
-def _asked(design: DesignSettings) -> str:
-    """Returns words for the precisions asked for, of which one suffices."""
-    aims = [f"{100 * design.precision:g} %"]
-    if design.of_cost:
-        aims.append(f"{100 * design.of_cost:g} % of the cost itself")
-    if design.of_noise:
-        aims.append("the machine's own noise")
-    return ", or ".join(aims)

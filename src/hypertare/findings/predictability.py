@@ -152,9 +152,11 @@ def _judged(
     confidence: float,
     clock: Clock,
 ) -> Predictability | None:
-    if subject.beside_load != _is_beside_load(group):
+    measured = [trial.values for one in group.values() for trial in one.good]
+    if subject.beside_load != any("neighbours_cpu" in values for values in measured):
         return None
-    by_line = _by_line(subject, group)
+    # Then the law's one constant is what the line carries, and nothing is fitted.
+    by_line = subject.law is FAIR_RATE and any(THEORETICAL in values for values in measured)
     having = [n for n, one in group.items() if _values(one, n, subject.fitted)]
     if len(having) < 2:
         return None
@@ -186,17 +188,6 @@ def _judged(
         verdict=judge(predictions, settings.error) if certain else "undecided",
         reason=reason,
     )
-
-
-def _by_line(subject: Subject, group: Mapping[int, Series]) -> bool:
-    """Whether the law's one constant is what the line carries, so that nothing is fitted."""
-    return subject.law is FAIR_RATE and any(
-        THEORETICAL in trial.values for one in group.values() for trial in one.good
-    )
-
-
-def _is_beside_load(group: Mapping[int, Series]) -> bool:
-    return any("neighbours_cpu" in trial.values for one in group.values() for trial in one.good)
 
 
 def _held_out(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from hypertare.findings.ruling import ratio_of
 from hypertare.runs.summary import Estimate, Published
-from hypertare.stats.ratio import of_cost
 from hypertare.study.published import Point
 
 
@@ -25,6 +25,7 @@ def beside(
     for point in found:
         ours = [one for one in estimates if _is_of(point, one, setting)]
         for one in ours or (None,):
+            ratio = ratio_of(one) if one else None
             yield Published(
                 source=point.source,
                 on=point.on,
@@ -35,7 +36,7 @@ def beside(
                 baseline_value=point.baseline_value,
                 value_unit=point.unit,
                 published=point.value / point.baseline_value,
-                **(_ratio(one) if one else {}),
+                **dict(zip(("ratio", "ratio_low", "ratio_high"), ratio or (), strict=False)),
             )
 
 
@@ -45,14 +46,3 @@ def _is_of(point: Point, one: Estimate, setting: Callable[[str], Any]) -> bool:
         and one.cell.get("workload") == point.workload
         and all(one.cell.get(path, setting(path)) == level for path, level in point.levels.items())
     )
-
-
-def _ratio(one: Estimate) -> dict[str, float | None]:
-    """Platform over baseline, as a cost has it."""
-    if one.cost is None:
-        return {}
-    ends = [
-        None if end is None else of_cost(end, one.better) for end in (one.cost_low, one.cost_high)
-    ]
-    low, high = ends if one.better == "lower" else reversed(ends)
-    return {"ratio": of_cost(one.cost, one.better), "ratio_low": low, "ratio_high": high}

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from hypertare.base.response import Response
-from hypertare.runs.summary import Clock
+from hypertare.runs.summary import Clock, Estimate
 from hypertare.stats import noise, practical, ratio
 from hypertare.stats.boots import Booted
 from hypertare.stats.interval import Interval, at
-from hypertare.stats.practical import Reason, Ruling, Verdict
+from hypertare.stats.practical import Reason, Verdict
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Comparison:
     blocks: int
     size: float
     """What the difference is measured against for its practical size, in the response's unit."""
+    difference: Interval | None = None
+    """That of the means, beside a ratio. A part that both sides have in common, such as the CPU time of
+    peers on the same CPUs, dilutes a ratio and cancels in a difference.
+    """
 
 
 class Compared(TypedDict, total=False):
@@ -62,62 +66,47 @@ def judged(
             (`hypertare.stats.comparisons.levels`).
     """
     level = rules.confidence if level is None else level
-    mean = at(comparison.mean.interval, level)
-    low, high = ends_of(mean, rules.clock == "virtual")
-    if comparison.scale == "log":
-        cost = ratio.cost(mean.estimate, response.better)
-        ends: tuple[float | None, float | None] = (None, None)
-        if low is not None and high is not None:
-            ends = ratio.cost_bounds(low, high, response.better)
-        gate = floor.least if floor and floor.pairs == "same block" else 0.0
-        ruling = _ruling(comparison, cost, ends, gate, rules)
-        return {
-            "cost": cost,
-            "cost_low": ends[0],
-            "cost_high": ends[1],
-            "cost_confidence": level,
-            "verdict": ruling.verdict,
-            "reason": ruling.reason,
-        }
-    ruling = _difference_ruling(comparison, response, low, high, rules)
-    return {
-        "difference": mean.estimate,
-        "difference_low": low,
-        "difference_high": high,
+    virtual, is_log = rules.clock == "virtual", comparison.scale == "log"
+    interval = comparison.mean.interval
+    # A difference matters as a share of the largest value seen on either side.
+    share = (1 if response.better == "lower" else -1) / (comparison.size or 1.0)
+
+    def loss(end: float) -> float:
+        return ratio.cost(end, response.better) if is_log else share * end
+
+    low, high = ends_of(at(interval, level), virtual)
+    losses = (None, None) if low is None or high is None else sorted((loss(low), loss(high)))
+    ruling = practical.rule(
+        loss(interval.estimate),
+        *losses,
+        threshold=rules.threshold,
+        floor=floor.least if is_log and floor and floor.pairs == "same block" else 0.0,
+        sure=interval.constant and (virtual or practical.unanimous(interval.n, rules.confidence)),
+    )
+    found: Compared = {
         "cost_confidence": level,
         "verdict": ruling.verdict,
         "reason": ruling.reason,
     }
+    if is_log:
+        found["cost"], (found["cost_low"], found["cost_high"]) = loss(interval.estimate), losses
+    difference = comparison.difference if is_log else interval
+    if difference is not None:
+        found["difference"] = difference.estimate
+        found["difference_low"], found["difference_high"] = ends_of(at(difference, level), virtual)
+    return found
 
 
-def _difference_ruling(
-    comparison: Comparison,
-    response: Response,
-    low: float | None,
-    high: float | None,
-    rules: Rules,
-) -> Ruling:
-    """A difference matters as a share of the largest value seen on either side."""
-    size = comparison.size or 1.0
-    sign = (1 if response.better == "lower" else -1) / size
-    ends: tuple[float | None, float | None] = (None, None)
-    if low is not None and high is not None:
-        ends = (min(sign * low, sign * high), max(sign * low, sign * high))
-    return _ruling(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules)
-
-
-def _ruling(
-    comparison: Comparison,
-    loss: float,
-    ends: tuple[float | None, float | None],
-    gate: float,
-    rules: Rules,
-) -> Ruling:
-    interval = comparison.mean.interval
-    sure = interval.constant and (
-        rules.clock == "virtual" or practical.unanimous(interval.n, rules.confidence)
-    )
-    return practical.rule(loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure)
+def ratio_of(one: Estimate) -> tuple[float, float | None, float | None] | None:
+    """Platform over baseline with the ends of its interval; None where there is no cost."""
+    if one.cost is None:
+        return None
+    ends = [
+        None if end is None else ratio.of_cost(end, one.better)
+        for end in (one.cost_low, one.cost_high)
+    ]
+    low, high = ends if one.better == "lower" else reversed(ends)
+    return ratio.of_cost(one.cost, one.better), low, high
 
 
 def ends_of(interval: Interval, virtual: bool) -> tuple[float | None, float | None]:

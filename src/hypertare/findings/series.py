@@ -9,7 +9,8 @@ from functools import cached_property
 
 from hypertare.base.level import Cell, Level, key, same
 from hypertare.design.trials import FinishedTrial
-from hypertare.stats import ratio
+from hypertare.stats import boots, ratio
+from hypertare.stats.interval import Interval
 from hypertare.stats.ratio import Pairs
 
 
@@ -84,13 +85,30 @@ def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Ser
     return [one for one in every if one.platform == baseline and agree(one, sut)]
 
 
+def only_baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> Series | None:
+    """What `sut` is compared with; None of the baseline itself, and where it has none or several."""
+    bases = [] if sut.platform == baseline else baseline_of(sut, every, baseline)
+    return bases[0] if len(bases) == 1 else None
+
+
+def common(cells: Iterable[Cell]) -> Cell:
+    """What all cells, one at least, have alike."""
+    first, *others = cells
+    return {
+        path: level
+        for path, level in first.items()
+        if all(path in cell and same(cell[path], level) for cell in others)
+    }
+
+
 def agree(one: Series, other: Series, but: Collection[str] = ()) -> bool:
     """Whether their cells have the same level of every factor that both have, but for some."""
     theirs = other.cell
-    for factor, level in one.cell.items():
-        if factor in theirs and factor not in but and not same(level, theirs[factor]):
-            return False
-    return True
+    return all(
+        same(level, theirs[factor])
+        for factor, level in one.cell.items()
+        if factor in theirs and factor not in but
+    )
 
 
 def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:
@@ -99,6 +117,14 @@ def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:
     pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
     booted = sut.boots()
     return pairs, [booted[block] for block in pairs.blocks]
+
+
+def log_ratio(sut: Series, base: Series, response: str, confidence: float) -> Interval | None:
+    """The mean log of the ratio to the baseline; None without blocks of both, or where it has no log."""
+    pairs, where = paired(sut, base, response)
+    if pairs.logs is None or not pairs.blocks:
+        return None
+    return boots.mean(pairs.logs, where, confidence).interval
 
 
 def _of(trial: FinishedTrial, guest: int | None) -> Mapping[str, float]:

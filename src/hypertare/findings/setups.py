@@ -20,11 +20,12 @@ def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
     Memory is among it only of a machine that was given: a guest has less than its host. Interfaces are
     compared in the order in which they are named, since their names differ.
     """
+    memory = None if find(one.platform).is_made else human_size(one.memory)
     found = [
         f"{what} {_level(a)} against {_level(b)}"
         for what, a, b in (
             ("processor", one.processor, other.processor),
-            ("memory", _memory(one), human_size(other.memory)),
+            ("memory", memory, human_size(other.memory)),
             ("CPUs", one.cpus, other.cpus),
             ("kernel", one.kernel, other.kernel),
         )
@@ -33,10 +34,6 @@ def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
     for mine, its in zip(one.interfaces.values(), other.interfaces.values(), strict=False):
         found += _unlike(mine, its, "", _UNDER_TEST)
     return found
-
-
-def _memory(one: PlatformState) -> str | None:
-    return None if find(one.platform).is_made else human_size(one.memory)
 
 
 JOIN_PACKETS = ("tso", "gso", "gro", "lro", "ufo")
@@ -61,16 +58,15 @@ def unlike_runs(one: Summary, other: Summary) -> list[str]:
         found.append(f"accelerator {_level(one.accelerator)} against {_level(other.accelerator)}")
     found += _unlike(dict(one.versions), dict(other.versions), "version of ", ())
     for state in one.platforms:
+        unlike = [
+            _unlike_states(state, its)
+            for its in other.platforms
+            if (its.platform, its.node) == (state.platform, state.node)
+        ]
         # A factor of the bench gives a node several states: the likest is its own.
-        matches = [it for it in other.platforms if _whose(it) == _whose(state)]
-        unlike = [_unlike_states(state, match) for match in matches]
         likest: list[str] = min(unlike, key=len, default=[])
         found += likest
     return list(dict.fromkeys(found))
-
-
-def _whose(state: PlatformState) -> tuple[str, str]:
-    return state.platform, state.node
 
 
 def _unlike_states(one: PlatformState, other: PlatformState) -> list[str]:

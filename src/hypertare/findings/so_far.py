@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hypertare.base.level import key
 from hypertare.design.trials import FinishedTrial
-from hypertare.stats.boots import Running
+
+if TYPE_CHECKING:
+    from hypertare.stats.boots import Running
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class SoFar:
         return next((one for one in reversed(found) if one is not None), None)
 
     def _pair(self, finished: FinishedTrial, native: float) -> CostSoFar | None:
+        from hypertare.stats.boots import Running
+
         planned, value = finished.planned, self._leading(finished)
         assert value is not None
         place = (planned.platform, key(planned.cell))

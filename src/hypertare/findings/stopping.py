@@ -48,7 +48,11 @@ class Watched:
         if value is None or not math.isfinite(value):
             return
         if node == self._baseline:
-            self._add_native(block, boot, value)
+            self._native[block] = value
+            if node in self._waiting:
+                self._alone = value if self._alone is None else self._alone
+                self._native[block] = self._alone
+                self._waiting[node][block] = boot, value
         elif node in self._waiting:
             self._waiting[node][block] = boot, value
         for subject, waiting in self._waiting.items():
@@ -56,24 +60,14 @@ class Watched:
                 its_boot, mine = waiting.pop(block)
                 self._pair(subject, (block, its_boot, mine, self._native[block]))
 
-    def _add_native(self, block: int, boot: int, value: float) -> None:
-        self._native[block] = value
-        if self._baseline in self._waiting:
-            self._alone = value if self._alone is None else self._alone
-            self._native[block] = self._alone
-            self._waiting[self._baseline][block] = boot, value
-
     def _pair(self, node: str, pair: Pair) -> None:
-        pairs = self._pairs[node]
+        pairs, rule = self._pairs[node], self._rules.get(node)
         insort(pairs, pair)
-        if pairs[-1] is pair and node in self._rules and self._takes(self._rules[node], pair):
-            self._feed(self._rules[node], pair)
+        # It must be the last one, and go on the scale that the pairs before it are on.
+        if pairs[-1] is pair and rule and (rule.scale == "difference" or min(pair[2:]) > 0):
+            self._feed(rule, pair)
         else:
             self._rules[node] = self._begun_anew(pairs)
-
-    def _takes(self, rule: StopRule, pair: Pair) -> bool:
-        """Whether a pair goes on the scale that the pairs before it are on."""
-        return rule.scale == "difference" or min(pair[2:]) > 0
 
     def _begun_anew(self, pairs: list[Pair]) -> StopRule:
         from hypertare.stats.stop import StopRule

@@ -115,7 +115,8 @@ def summarise(
     had = Conditions({one.platform: one.accelerator for one in platforms}, meta.machine.cpus)
     every = series(trials)
     factorials = _effects(meta, trials)
-    by_host = of_hosts(trials, responses, _reached(meta), rules)
+    reached = tuple(meta.settings["remote"]["reach"]) if meta.hosts else ()
+    by_host = of_hosts(trials, responses, reached, rules)
     known = (*by_themselves, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
@@ -374,11 +375,6 @@ def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
     )
 
 
-def _reached(meta: Meta) -> tuple[str, ...]:
-    """How the hosts of a run that has several were reached."""
-    return tuple(meta.settings["remote"]["reach"]) if meta.hosts else ()
-
-
 def _analyses(meta: Meta, estimates: Sequence[Estimate]) -> Iterator[Analysed]:
     """Yields the result of each analysis that the study asks for."""
     asked = [name for name in ANALYSES if meta.settings.get(name) is not None]
@@ -470,9 +466,12 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
     """The nodes under test of one bench; its peer is none."""
     hellos = {record.node: record for record in records if isinstance(record, Hello)}
     ready = {record.node: record for record in records if isinstance(record, NodeReady)}
+    whole_pcs = find(meta.machine.kind).boots_whole_pcs
     for node, hello in hellos.items():
         platform = _platform_of(node, meta)
-        if platform is None or _is_driver_domain(node, ready.get(node), meta):
+        under_xen = whole_pcs and node == HOST and node in ready and ready[node].vmm is not None
+        if platform is None or under_xen:
+            # Xen's driver domain on an emulated machine is no baseline, which boots without Xen.
             continue
         yield PlatformState(
             platform=platform,
@@ -542,22 +541,22 @@ def _platform_of(node: str, meta: Meta) -> str | None:
     return platform if platform in meta.platforms else None
 
 
-def _is_driver_domain(node: str, ready: NodeReady | None, meta: Meta) -> bool:
-    """Whether a node is Xen's driver domain on an emulated machine: it is no baseline, which boots without
-    Xen.
-    """
-    under_xen = ready is not None and ready.vmm is not None
-    return node == HOST and under_xen and find(meta.machine.kind).boots_whole_pcs
+_OFFLOADS = "knobs.offloads"
 
 
 def _interface(state: InterfaceState, meta: Meta) -> dict[str, Level | None]:
     """Returns the state of an interface during trials.
 
     The record was made before any trial. Offloads that the study sets replace the recorded ones: a trial in
-    which one cannot be set fails. Offloads that are factors are left out.
+    which one cannot be set fails. Offloads that are factors, alike in each block, are left out.
     """
-    set_alike, varied = _offloads(meta.settings)
-    found = {**state.offloads, **set_alike}
+    factors = [meta.settings.get("factors", {})]
+    factors += [one.get("factors", {}) for one in meta.settings.get("workloads", {}).values()]
+    paths = {path for levels in factors for path in levels if path.startswith(_OFFLOADS)}
+    varied = {path.removeprefix(f"{_OFFLOADS}.") for path in paths - {_OFFLOADS}}
+    if _OFFLOADS in paths:
+        varied |= {name for levels in factors for one in levels.get(_OFFLOADS, ()) for name in one}
+    found = {**state.offloads, **meta.settings.get("knobs", {}).get("offloads", {})}
     return {
         "driver": state.driver,
         "mtu": state.mtu,
@@ -567,29 +566,13 @@ def _interface(state: InterfaceState, meta: Meta) -> dict[str, Level | None]:
     }
 
 
-_OFFLOADS = "knobs.offloads"
-
-
-def _offloads(settings: Mapping[str, Any]) -> tuple[dict[str, bool], set[str]]:
-    """Those that all trials set, on every platform; and those that factors vary, alike in each block."""
-    factors = [settings.get("factors", {})]
-    factors += [one.get("factors", {}) for one in settings.get("workloads", {}).values()]
-    paths = {path for levels in factors for path in levels if path.startswith(_OFFLOADS)}
-    given: dict[str, bool] = dict(settings.get("knobs", {}).get("offloads", {}))
-    varied = {path.removeprefix(f"{_OFFLOADS}.") for path in paths - {_OFFLOADS}}
-    if _OFFLOADS in paths:
-        varied |= {name for levels in factors for one in levels.get(_OFFLOADS, ()) for name in one}
-    return {name: on for name, on in given.items() if name not in varied}, varied
-
-
-def _missed(meta: Meta, found: Estimates) -> list[str]:
-    """Returns the warning about costs that are less precise than asked for, or nothing."""
+def _missed(meta: Meta, found: Estimates) -> Iterator[str]:
+    """Yields the warning about costs that are less precise than asked for."""
     from hypertare.findings.precision import missed
     from hypertare.study.design import DesignSettings
 
     design = _part(meta, "design", DesignSettings)
-    sentence = missed(found.by_themselves, found.noise, meta.headline, design)
-    return [sentence] if sentence else []
+    yield from missed(found.by_themselves, found.noise, meta.headline, design)
 
 
 def _warnings(store: Store, complete: bool) -> list[str]:

@@ -44,8 +44,12 @@ def layout(platform: str, study: Study, workload: str) -> Layout | None:
     are as the kernel finds some, and whether it looks depends on its memory (Linux has them off below
     512 MB): no one layout. The model has none for large pages in small ones either.
     """
-    own = _own_pages(study, workload)
-    if own is None:
+    own: Pages
+    if (asked := study.workloads[workload].asked_pages) in ("4K", "2M"):
+        own = asked
+    elif asked is None and study.knobs.thp is not None and study.knobs.thp.enabled == "never":
+        own = "4K"
+    else:
         return None
     if not find(platform).translates_twice:
         return Layout(ONE_STAGE, own)
@@ -53,14 +57,6 @@ def layout(platform: str, study: Study, workload: str) -> Layout | None:
     if paging is None or backing not in ("4K", "2M") or (own, backing) == ("2M", "4K"):
         return None
     return Layout(paging, own, backing)
-
-
-def _own_pages(study: Study, workload: str) -> Pages | None:
-    asked = study.workloads[workload].asked_pages
-    if asked in ("4K", "2M"):
-        return asked
-    never = study.knobs.thp is not None and study.knobs.thp.enabled == "never"
-    return "4K" if asked is None and never else None
 
 
 def cycle_s(study: Study) -> float:

@@ -21,8 +21,8 @@ from MLRsearch import (
     SearchGoal,
 )
 
-from hypertare.runs.summary import SearchState
-from hypertare.search.search import Bound, Found, Measured, Need, Search
+from hypertare.runs.summary import RateBound, SearchState
+from hypertare.search.search import Found, Measured, Need, Search
 from hypertare.study.search import SearchSettings
 
 LOW_SHARE = 1e-4
@@ -46,15 +46,16 @@ def replay(settings: SearchSettings, measured: Sequence[Measured]) -> Search:
         high = settings.high or answers.capacity()
         low = settings.low or high * LOW_SHARE
         if low >= high:
-            raise _Failed(
-                f"its lowest rate, {low:.4g} b/s, is not below the highest, {high:.4g} b/s, which is "
-                "all that the sender can send"
+            raise _Left(
+                "failed",
+                reason=f"its lowest rate, {low:.4g} b/s, is not below the highest, {high:.4g} b/s, "
+                "which is all that the sender can send",
             )
     except _Left as at_once:
-        nothing = _nothing(settings, at_once)
+        nothing = tuple(Found(goal, at_once.state or "open") for goal in settings.loss)
         return Search(at_once.need, nothing, answers.used, reason=at_once.reason)
     search = _search(settings, low, high)
-    left = _Left()
+    left = _Left(None)
     try:
         search.search(answers)
     except _Left as ended:
@@ -95,29 +96,12 @@ def _search(settings: SearchSettings, low: float, high: float) -> MultipleLossRa
 
 
 class _Left(Exception):
-    """Leaves the search where its trials end."""
+    """Leaves the search where its trials end; without a `state` it ended by itself."""
 
-    need: Need | None = None
-    reason: str | None = None
-    state: SearchState | None = None
-
-
-class _Needed(_Left):
-    state = "open"
-
-    def __init__(self, need: Need) -> None:
-        self.need = need
-
-
-class _Limit(_Left):
-    state = "limit"
-
-
-class _Failed(_Left):
-    state = "failed"
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(
+        self, state: SearchState | None, need: Need | None = None, reason: str | None = None
+    ) -> None:
+        self.state, self.need, self.reason = state, need, reason
 
 
 class _Answers(AbstractMeasurer):  # type: ignore[misc]  # MLRsearch has no types
@@ -146,11 +130,6 @@ class _Answers(AbstractMeasurer):  # type: ignore[misc]  # MLRsearch has no type
             intended_count=intended,
         )
 
-    def at(self, rate: float) -> list[Measured]:
-        """The good trials at a rate."""
-        used = self.measured[: self.used]
-        return [trial for trial in used if trial.rate == rate and trial.error is None]
-
     def bad(self, most: float, goal: float) -> int:
         """How many trials of rates up to `most` lost more than the goal."""
         used = (trial for trial in self.measured[: self.used] if trial.error is None)
@@ -160,24 +139,20 @@ class _Answers(AbstractMeasurer):  # type: ignore[misc]  # MLRsearch has no type
         """The next trial, which must be at this rate; those that failed are made again."""
         for _ in range(MOST_FAILURES):
             if self.used >= self.settings.most_trials:
-                raise _Limit
+                raise _Left("limit")
             if self.used == len(self.measured):
                 replicate = sum(trial.rate == rate for trial in self.measured)
-                raise _Needed(Need(rate, replicate))
+                raise _Left("open", need=Need(rate, replicate))
             trial = self.measured[self.used]
             self.used += 1
             if trial.rate != rate:
-                raise _Failed("its trials do not follow from its settings")
+                raise _Left("failed", reason="its trials do not follow from its settings")
             if trial.error is None:
                 return trial
-        raise _Failed(str(trial.error))
+        raise _Left("failed", reason=str(trial.error))
 
 
 # --- what was found
-
-
-def _nothing(settings: SearchSettings, left: _Left) -> tuple[Found, ...]:
-    return tuple(Found(goal, left.state or "open") for goal in settings.loss)
 
 
 def _found(
@@ -212,8 +187,8 @@ def _found(
 
 def _state(
     search: MultipleLossRatioSearch,
-    lower: Bound | None,
-    upper: Bound | None,
+    lower: RateBound | None,
+    upper: RateBound | None,
     settings: SearchSettings,
     left: SearchState | None,
 ) -> SearchState:
@@ -228,8 +203,14 @@ def _state(
     return left or "failed"
 
 
-def _bound(bound: Any, answers: _Answers) -> Bound | None:
+def _bound(bound: Any, answers: _Answers) -> RateBound | None:
+    """A rate about which its trials decided; the loss is their median."""
     if bound is None:
         return None
-    trials = answers.at(float(bound))
-    return Bound(float(bound), statistics.median(t.loss for t in trials), len(trials))
+    rate = float(bound)
+    losses = [
+        trial.loss
+        for trial in answers.measured[: answers.used]
+        if trial.rate == rate and trial.error is None
+    ]
+    return RateBound(rate=rate, loss=statistics.median(losses), trials=len(losses))

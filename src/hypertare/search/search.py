@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypertare.runs.summary import SearchState
+    from hypertare.runs.summary import RateBound, SearchState
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,6 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Bound:
-    """A rate about which its trials decided; `loss` is their median."""
-
-    rate: float
-    loss: float
-    trials: int
-
-
-@dataclass(frozen=True)
 class Found:
     """What a search says of one goal: MLRsearch's relevant bounds and its conditional throughput.
 
@@ -51,8 +42,8 @@ class Found:
 
     goal: float
     state: SearchState
-    lower: Bound | None = None
-    upper: Bound | None = None
+    lower: RateBound | None = None
+    upper: RateBound | None = None
     throughput: float | None = None
     sender: bool = False
     good_above: float | None = None

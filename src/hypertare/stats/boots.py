@@ -65,21 +65,10 @@ def mean(values: Values, boots: Sequence[Hashable], confidence: float = 0.95) ->
     within_squares = float(((checked - means[where]) ** 2).sum())
     between = between_squares / (groups - 1)
     residual = within_squares / within
+    p = f_tail(groups - 1, within, between / residual) if residual else float(between == 0)
     if between <= residual:
-        return Booted(pooled, groups, _p(between, residual, groups - 1, within), False)
-    by_boot = of_mean(means, confidence)
-    return Booted(
-        replace(by_boot, n=len(checked)),
-        groups,
-        _p(between, residual, groups - 1, within),
-        True,
-    )
-
-
-def _p(between: float, residual: float, above: int, below: int) -> float:
-    if residual == 0:
-        return 0.0 if between > 0 else 1.0
-    return f_tail(above, below, between / residual)
+        return Booted(pooled, groups, p, False)
+    return Booted(replace(of_mean(means, confidence), n=len(checked)), groups, p, True)
 
 
 class Running:
@@ -126,18 +115,12 @@ class Running:
             return self._first, math.inf
         if self._constant:
             return self._first, 0.0
-        if self._boots_differ():
-            return self._of(self.boots, self._means, self._mean_squares)
-        return self._of(self.count, self._sum, self._squares)
-
-    def _boots_differ(self) -> bool:
+        n, total, squares = self.count, self._sum, self._squares
         above, below = self.boots - 1, self.count - self.boots
-        if above < 1 or below < 1:
-            return False
-        between = self._between - self._sum**2 / self.count
-        within = self._squares - self._between
-        return between / above > within / below
-
-    def _of(self, n: int, total: float, squares: float) -> tuple[float, float]:
+        if above > 0 and below > 0:
+            between = self._between - self._sum**2 / self.count
+            within = self._squares - self._between
+            if between / above > within / below:
+                n, total, squares = self.boots, self._means, self._mean_squares
         error = math.sqrt(max(0.0, squares - total**2 / n) / (n - 1) / n)
         return self._first + total / n, t_quantile(n - 1, self._share) * error

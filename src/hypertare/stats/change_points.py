@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hypertare.stats.interval import Values
 
-LEAST = 3
+LEAST_OF_LEVEL = 3
 """Values of each level: of fewer, a level and a stray value look alike."""
 
 PERMUTATIONS = 999
@@ -32,7 +32,7 @@ def change_points(values: Values, alpha: float = 0.05, seed: int = 1) -> list[in
 def _splits(
     series: NDArray[np.float64], offset: int, alpha: float, rng: np.random.Generator
 ) -> list[int]:
-    if len(series) < 2 * LEAST or np.ptp(series) == 0:
+    if len(series) < 2 * LEAST_OF_LEVEL or np.ptp(series) == 0:
         return []
     gains = _gains(series[np.newaxis])[0]
     orders = rng.permuted(np.tile(series, (PERMUTATIONS, 1)), axis=1)
@@ -40,7 +40,7 @@ def _splits(
     as_good = int((_gains(orders).max(axis=1) >= gains.max() * (1 - 1e-9)).sum())
     if (as_good + 1) / (PERMUTATIONS + 1) > alpha:
         return []
-    at = LEAST + int(gains.argmax())
+    at = LEAST_OF_LEVEL + int(gains.argmax())
     before = _splits(series[:at], offset, alpha, rng)
     return [*before, offset + at, *_splits(series[at:], offset + at, alpha, rng)]
 
@@ -48,7 +48,9 @@ def _splits(
 def _gains(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """How much of each row's squares about the mean a split before the 4th, 5th, ... value takes away."""
     n = rows.shape[1]
-    sums = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[:, LEAST - 1 : n - LEAST]
-    before = np.arange(LEAST, n - LEAST + 1)
+    sums = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[
+        :, LEAST_OF_LEVEL - 1 : n - LEAST_OF_LEVEL
+    ]
+    before = np.arange(LEAST_OF_LEVEL, n - LEAST_OF_LEVEL + 1)
     gains: NDArray[np.float64] = sums**2 * n / (before * (n - before))
     return gains

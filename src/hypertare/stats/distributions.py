@@ -6,26 +6,12 @@ pay for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 def t_quantile(freedom: float, share: float) -> float:
     """What Student's t with so many degrees of freedom (above 0) stays below with this probability."""
     from scipy import special
 
     return float(special.stdtrit(freedom, share))
-
-
-def t_quantiles(freedom: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """As `t_quantile`, for each of several degrees of freedom."""
-    from scipy import special
-
-    found: NDArray[np.float64] = special.stdtrit(freedom, share)  # type: ignore[assignment]  # of float64 it is float64
-    return found
 
 
 def t_two_sided(freedom: float, t: float) -> float:

@@ -21,7 +21,7 @@ class Trend:
     change: float
 
 
-LEAST = 6
+_LEAST_OF_TREND = 6
 """Fewer values cannot show a trend: five in order happen by chance in one run of sixty."""
 
 _MOST_PAIRED = 1000
@@ -44,8 +44,10 @@ def trend(values: Values) -> Trend | None:
 
     Sources: Mann (1945), Econometrica 13, 245-259; Sen (1968), JASA 63, 1379-1389.
     """
-    checked = _thinned(finite(values))
-    if len(checked) < LEAST or constant(checked):
+    checked = finite(values)
+    if len(checked) > _MOST_PAIRED:
+        checked = np.array([np.median(part) for part in np.array_split(checked, _MOST_PAIRED)])
+    if len(checked) < _LEAST_OF_TREND or constant(checked):
         return None
     earlier, later = np.triu_indices(len(checked), k=1)
     rises = checked[later] - checked[earlier]
@@ -55,30 +57,20 @@ def trend(values: Values) -> Trend | None:
     return Trend(_chance(checked, float(np.sign(rises).sum())), change)
 
 
-def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if len(values) <= _MOST_PAIRED:
-        return values
-    return np.array([np.median(part) for part in np.array_split(values, _MOST_PAIRED)])
-
-
 def _chance(values: NDArray[np.float64], score: float) -> float:
     """How likely a score this far from nought is in values of no order: rises minus falls."""
     count = len(values)
     ties = np.unique(values, return_counts=True)[1].astype(float)
     if count <= _MOST_EXACT and ties.max() == 1:
         inversions = round((count * (count - 1) / 2 - abs(score)) / 2)
-        return min(1.0, 2 * float(_inversions(count)[: inversions + 1].sum()))
+        # How likely 0, 1, 2, ... inversions are in a random order: the k-th value adds 0 to k - 1.
+        shares = np.ones(1)
+        for size in range(2, count + 1):
+            shares = np.convolve(shares, np.full(size, 1 / size))
+        return min(1.0, 2 * float(shares[: inversions + 1].sum()))
     variance = (_moment(np.array([float(count)])) - _moment(ties)) / 18
     return math.erfc(abs(score) / math.sqrt(2 * variance))
 
 
 def _moment(sizes: NDArray[np.float64]) -> float:
     return float((sizes * (sizes - 1) * (2 * sizes + 5)).sum())
-
-
-def _inversions(count: int) -> NDArray[np.float64]:
-    """How likely 0, 1, 2, ... inversions are in a random order: the k-th value adds 0 to k - 1."""
-    shares = np.ones(1)
-    for size in range(2, count + 1):
-        shares = np.convolve(shares, np.full(size, 1 / size))
-    return shares

@@ -148,7 +148,7 @@ class _Grid:
         means, of_rounds = _additive(np.where(present, values, 0.0), present)
         residuals = np.where(present, values - means[:, None] - of_rounds, 0.0)
         there = int((~self.empty).sum())
-        self.freedom = int(present.sum()) - there - (_ranks(present) - 1)
+        self.freedom = int(present.sum()) - there - _ranks(present)
         if self.freedom < 1:
             raise ValueError("no replicates")
         self.noise = float((residuals**2).sum()) / self.freedom
@@ -392,10 +392,10 @@ def _additive(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
 
 
 def _ranks(present: NDArray[np.bool_]) -> int:
-    """How many rounds can be single apart beside the cells, and one."""
+    """How many rounds, less one, can be seen apart beside the cells."""
     weights = present[present.any(axis=1)].astype(float)
     left = np.diag(weights.sum(axis=0)) - weights.T @ (weights / weights.sum(axis=1, keepdims=True))
-    return int(np.linalg.matrix_rank(left, hermitian=True)) + 1
+    return int(np.linalg.matrix_rank(left, hermitian=True))
 
 
 def _noncentral(squares: float, freedom: float, t: float) -> float:
@@ -430,23 +430,19 @@ def _of_odds(
     """The interval of one / (one + other), from those of both: low, estimate, high each."""
     if one[2] == 0 and other[2] == 0:
         return 0.0, 1.0
-    low, _ = _quotient(one, other)
-    inverse, _ = _quotient(other, one)
+    low, inverse = _least_quotient(one, other), _least_quotient(other, one)
     return low / (1 + low) if math.isfinite(low) else 1.0, 1 / (1 + inverse)
 
 
-def _quotient(
-    one: tuple[float, float, float], other: tuple[float, float, float]
-) -> tuple[float, float]:
-    """The lower end of one / other (MOVER-R), and the estimate."""
+def _least_quotient(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
+    """The lower end of one / other (MOVER-R)."""
     low, a, _ = one
     _, b, high = other
     if low == 0 or a == 0:
-        return 0.0, 0.0
+        return 0.0
     if high == 0:
-        return math.inf, math.inf
+        return math.inf
     product = a * b
     below = high * (2 * b - high)
     root = math.sqrt(max(0.0, product**2 - low * (2 * a - low) * below))
-    # The same twice, each where the other divides by nearly nothing.
-    return low * (2 * a - low) / (product + root), a / b if b else math.inf
+    return low * (2 * a - low) / (product + root)

@@ -98,14 +98,12 @@ def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:
     return around(estimate, math.sqrt(total), freedom, n, confidence)
 
 
-def p_value(interval: Interval) -> float:
-    """How likely an estimate this far from 0 would be if the truth were 0: two-sided, Student's t.
-
-    Raises:
-        ValueError: the interval has no degrees of freedom.
+def p_value(interval: Interval) -> float | None:
+    """How likely an estimate this far from 0 would be if the truth were 0: two-sided, Student's t. None
+    without degrees of freedom.
     """
     if interval.freedom <= 0:
-        raise ValueError("no degrees of freedom, so no p-value")
+        return None
     if interval.error == 0:
         return 1.0 if interval.estimate == 0 else 0.0
     return t_two_sided(interval.freedom, interval.estimate / interval.error)

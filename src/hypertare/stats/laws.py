@@ -90,11 +90,6 @@ UNIVERSAL_SCALABILITY = Law(
 of massively parallel transaction systems", CMG Conference; Gunther (2007), Guerrilla Capacity Planning.
 """
 
-LAWS = {
-    law.name: law
-    for law in (FAIR_RATE, DRIVER_CPU, LOADED_RATE, LOADED_RATE_ALONE, UNIVERSAL_SCALABILITY)
-}
-
 
 def _checked(points: Points, least: int) -> Points:
     if len(points) < least:

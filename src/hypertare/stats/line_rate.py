@@ -9,7 +9,6 @@ Version = Literal[4, 6]
 PREAMBLE, HEADER, CHECK, GAP = 8, 14, 4, 12
 """Bytes of a frame on the wire beside its content. Source: IEEE 802.3, clauses 3 and 4."""
 
-VLAN_TAG = 4
 LEAST_CONTENT = 46
 
 IP: dict[Version, int] = {4: 20, 6: 40}
@@ -17,14 +16,7 @@ TCP, TIMESTAMPS, UDP = 20, 12, 8
 """Bytes. Source: RFC 9293, RFC 7323 (10 bytes, filled up to 12), RFC 768."""
 
 
-def tcp(
-    link_bps: float,
-    mtu: int = 1500,
-    *,
-    ip: Version = 4,
-    timestamps: bool = True,
-    vlan: bool = False,
-) -> float:
+def tcp(link_bps: float, mtu: int = 1500, *, ip: Version = 4) -> float:
     """Payload in b/s of segments that fill the MTU, one way, acknowledgements for nothing.
 
     Gigabit Ethernet: 1448 of 1538 bytes are payload, 941.48 Mb/s.
@@ -32,13 +24,11 @@ def tcp(
     Raises:
         ValueError: the headers leave no room.
     """
-    payload = mtu - IP[ip] - TCP - (TIMESTAMPS if timestamps else 0)
-    return link_bps * _payload(payload, mtu) / on_wire(mtu, vlan=vlan)
+    payload = mtu - IP[ip] - TCP - TIMESTAMPS
+    return link_bps * _payload(payload, mtu) / on_wire(mtu)
 
 
-def udp(
-    link_bps: float, message: int, mtu: int = 1500, *, ip: Version = 4, vlan: bool = False
-) -> float:
+def udp(link_bps: float, message: int, mtu: int = 1500, *, ip: Version = 4) -> float:
     """Payload in b/s of datagrams of this many bytes, each in one packet.
 
     Raises:
@@ -49,12 +39,12 @@ def udp(
         raise ValueError(
             f"a message of {message} bytes makes a packet of {packet}, the MTU is {mtu}"
         )
-    return link_bps * _payload(message, mtu) / on_wire(packet, vlan=vlan)
+    return link_bps * _payload(message, mtu) / on_wire(packet)
 
 
-def on_wire(packet: int, *, vlan: bool = False) -> int:
+def on_wire(packet: int) -> int:
     """Bytes of time that an IP packet takes on the wire, the gap after it included."""
-    return PREAMBLE + HEADER + (VLAN_TAG if vlan else 0) + max(packet, LEAST_CONTENT) + CHECK + GAP
+    return PREAMBLE + HEADER + max(packet, LEAST_CONTENT) + CHECK + GAP
 
 
 def _payload(payload: int, mtu: int) -> int:

@@ -6,8 +6,8 @@ import numpy as np
 
 from hypertare.stats.interval import Values, finite
 
-THRESHOLD = 14.826
-LEAST = 5
+_FAR = 14.826
+_LEAST_OF_OUTLIERS = 5
 
 
 def outliers(values: Values) -> tuple[int, ...]:
@@ -22,10 +22,10 @@ def outliers(values: Values) -> tuple[int, ...]:
     Source: Iglewicz & Hoaglin (1993), How to Detect and Handle Outliers; the limit: hyperfine.
     """
     checked = finite(values)
-    if len(checked) < LEAST:
+    if len(checked) < _LEAST_OF_OUTLIERS:
         return ()
     away = np.abs(checked - np.median(checked))
     spread = float(np.median(away))
     if spread == 0:
         return ()
-    return tuple(int(i) for i in np.flatnonzero(0.6745 * away / spread > THRESHOLD))
+    return tuple(int(i) for i in np.flatnonzero(0.6745 * away / spread > _FAR))

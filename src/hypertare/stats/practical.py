@@ -87,9 +87,4 @@ def unanimous(n: int, confidence: float = 0.95) -> bool:
 
     Source: Dixon & Mood (1946), JASA 41, 557-566.
     """
-    return agreement(n) <= 1 - confidence
-
-
-def agreement(n: int) -> float:
-    """Two-sided p-value of the sign test where all n agree."""
-    return min(1.0, 2.0 ** (1 - n))
+    return min(1.0, 2.0 ** (1 - n)) <= 1 - confidence

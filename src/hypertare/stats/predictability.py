@@ -22,7 +22,7 @@ Verdict = Literal["predictable", "not predictable", "undecided"]
 class Prediction:
     """Of one number of guests that the fit has not seen.
 
-    `error` is predicted / measured - 1, with its interval at `confidence`; no ends where the spread
+    `error` is predicted / measured - 1, with its interval; no ends where the spread
     of a side is not known, both at the error itself where everything is exact. `predicted` and
     `measured` (geometric mean) are in the unit of the values.
     """
@@ -33,7 +33,6 @@ class Prediction:
     error: float
     low: float | None
     high: float | None
-    confidence: float
 
 
 def predict(
@@ -102,9 +101,7 @@ def _compare(
         assert interval.low is not None and interval.high is not None
         low, high = math.expm1(interval.low), math.expm1(interval.high)
     measured = math.exp(float(seen.mean()))
-    return Prediction(
-        n, math.exp(predicted), measured, math.expm1(difference), low, high, confidence
-    )
+    return Prediction(n, math.exp(predicted), measured, math.expm1(difference), low, high)
 
 
 def _exact(

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from enum import Enum
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hypertare.stats import boots as booting
-from hypertare.stats.distributions import t_quantiles
-from hypertare.stats.interval import Values
+from hypertare.stats.boots import Running
 from hypertare.stats.noise import Spread
 
 CONFIRMING = 3
@@ -83,7 +78,7 @@ class StopRule:
         self.max_trials = max_trials
         self.min_boots = min_boots
         self.scale = scale
-        self._running = booting.Running(confidence)
+        self._running = Running(confidence)
         self._spread = Spread()
         self._largest = 0.0
         self._width = math.inf
@@ -114,9 +109,11 @@ class StopRule:
             self._first_narrow = self._running.count
 
     def decide(self) -> Decision:
-        if self._is_narrow() and (self._is_confirmed() or self._width <= AT_ONCE * self._wanted):
+        count, first = self._running.count, self._first_narrow
+        is_confirmed = first is not None and count - first >= CONFIRMING
+        if self._is_narrow() and (is_confirmed or self._width <= AT_ONCE * self._wanted):
             return Decision.PRECISE
-        if self._running.count < self.max_trials:
+        if count < self.max_trials:
             return Decision.CONTINUE
         return Decision.PRECISE if self._is_narrow() else Decision.LIMIT
 
@@ -126,7 +123,7 @@ class StopRule:
         mean, half = self._running.mean()
         if self.scale == "difference":
             return half / self._largest if self._largest else half
-        return float(_on_cost(np.array(mean), np.array(half)))
+        return _on_cost(mean, half)
 
     def _sufficient(self) -> float:
         """The half-width that suffices, as a share of the larger side."""
@@ -138,100 +135,13 @@ class StopRule:
             largest = self._largest or math.inf
             return max(self.precision, self.of_cost * abs(mean) / largest, spread / largest)
         cost = -math.expm1(-abs(mean))
-        noise = float(_on_cost(np.array(mean), np.array(spread)))
+        noise = _on_cost(mean, spread)
         return max(self.precision, self.of_cost * cost, noise)
 
     def _is_narrow(self) -> bool:
         return self._width <= self._wanted
 
-    def _is_confirmed(self) -> bool:
-        first = self._first_narrow
-        return first is not None and self._running.count - first >= CONFIRMING
 
-
-def decide(
-    log_ratios: Values,
-    *,
-    precision: float,
-    min_trials: int,
-    max_trials: int,
-    boots: Sequence[Hashable] | None = None,
-    min_boots: int = 1,
-    confidence: float = 0.95,
-    of_cost: float = 0.0,
-    of_noise: float = 0.0,
-    baseline: Values | None = None,
-) -> Decision:
-    """What the rule says of the log ratios of the blocks so far, in order; one boot for each, and the
-    baseline's logs where its noise counts.
-
-    Raises:
-        ValueError: not one boot a ratio.
-    """
-    if boots is not None and len(boots) != len(log_ratios):
-        raise ValueError(f"{len(log_ratios)} ratios of {len(boots)} boots")
-    rule = StopRule(
-        precision=precision,
-        min_trials=min_trials,
-        max_trials=max_trials,
-        min_boots=min_boots,
-        confidence=confidence,
-        of_cost=of_cost,
-        of_noise=of_noise,
-    )
-    natives = [None] * len(log_ratios) if baseline is None else [float(log) for log in baseline]
-    for ratio, boot, native in zip(log_ratios, boots or [0] * len(natives), natives, strict=True):
-        rule.add(float(ratio), boot, baseline=native)
-    return rule.decide()
-
-
-def half_widths(log_ratios: NDArray[np.float64], confidence: float = 0.95) -> NDArray[np.float64]:
-    """Half-widths of the cost's interval after 1, 2, ... blocks of one boot, along the last axis.
-
-    As a share of the larger side; infinite after one block. With `ends` it is the rule for many
-    series at once, which simulations are made of.
-    """
-    counts = np.arange(1, log_ratios.shape[-1] + 1)
-    # Shifted by the first, or the running squares would cancel where the spread is small.
-    shifted = log_ratios - log_ratios[..., :1]
-    means = shifted.cumsum(axis=-1) / counts
-    squares = (shifted**2).cumsum(axis=-1) - counts * means**2
-    freedom = np.maximum(counts - 1, 1)
-    errors = np.sqrt(np.maximum(squares, 0) / freedom / counts)
-    half = t_quantiles(freedom, (1 + confidence) / 2) * errors
-    half[..., 0] = np.inf
-    return _on_cost(means + log_ratios[..., :1], half)
-
-
-def sufficient(
-    log_ratios: NDArray[np.float64],
-    precision: float,
-    of_cost: float,
-    of_noise: float = 0.0,
-    baseline: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """The half-widths that suffice after 1, 2, ... blocks, along the last axis; `baseline` are its logs."""
-    means = log_ratios.cumsum(axis=-1) / np.arange(1, log_ratios.shape[-1] + 1)
-    wanted = np.maximum(precision, -of_cost * np.expm1(-np.abs(means)))
-    if baseline is None:
-        return wanted
-    steps = np.diff(baseline, axis=-1, prepend=baseline[..., :1])
-    counts = np.maximum(np.arange(baseline.shape[-1]), 1)
-    spread = np.sqrt((steps**2).cumsum(axis=-1) / counts)
-    return np.maximum(wanted, _on_cost(means, of_noise * spread))
-
-
-def ends(
-    widths: NDArray[np.float64], precision: float | NDArray[np.float64], min_trials: int
-) -> NDArray[np.bool_]:
-    """Where the rule would end, along the last axis, given the half-widths so far."""
-    counts = np.arange(1, widths.shape[-1] + 1)
-    narrow = (widths <= precision) & (counts >= min_trials)
-    first = np.where(narrow.any(axis=-1), narrow.argmax(axis=-1), widths.shape[-1])
-    confirmed: NDArray[np.bool_] = counts - 1 - first[..., None] >= CONFIRMING
-    return narrow & (confirmed | (widths <= AT_ONCE * precision))
-
-
-def _on_cost(means: NDArray[np.float64], half: NDArray[np.float64]) -> NDArray[np.float64]:
+def _on_cost(mean: float, half: float) -> float:
     # The ratio is e^mean, its interval's half-width ratio * sinh(half); sinh overflows above 710.
-    return np.sinh(np.minimum(half, 700.0)) * np.exp(np.minimum(means, 0.0))
+    return math.sinh(min(half, 700.0)) * math.exp(min(mean, 0.0))

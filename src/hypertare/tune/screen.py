@@ -159,7 +159,7 @@ def effects(
         around(2 * float(c), 2 * float(e), freedom, len(logs), confidence)
         for c, e in zip(coefficients, errors, strict=True)
     ]
-    ps = [p_value(one) for one in shown]
+    ps = [p for one in shown if (p := p_value(one)) is not None]
     found = [
         Effect(
             paths, one.estimate, float(one.low or 0.0), float(one.high or 0.0), p, adjusted, alias

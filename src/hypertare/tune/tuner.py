@@ -24,7 +24,7 @@ from hypertare.findings.tuning import Look, Smallest
 from hypertare.runs.summary import Clock
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
-from hypertare.stats.stop import Decision, decide
+from hypertare.stats.stop import Decision, StopRule
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE, Goal
 from hypertare.tune import screen
@@ -574,16 +574,16 @@ class Tuner:
         For a small promised gain the precision is half of that gain. The promise rests on no fresh trial.
         """
         closely = self.design.precision if promised is None else promised / 2
-        decision = decide(
-            [self.aims.value(duel.gains) for duel in duels],
-            boots=[duel.winner.planned.boot for duel in duels],
+        rule = StopRule(
             precision=min(self.design.precision, max(self.aims.threshold, closely)),
             min_trials=self.design.min_trials,
             max_trials=self.design.max_trials,
             min_boots=self.design.min_boots,
             confidence=self.aims.confidence,
         )
-        return decision is not Decision.CONTINUE
+        for duel in duels:
+            rule.add(self.aims.value(duel.gains), duel.winner.planned.boot)
+        return rule.decide() is not Decision.CONTINUE
 
     # --- the smallest without loss
 

@@ -30,7 +30,14 @@ def copied() -> Iterator[Path]:
     """
     source = paths.agent_binary()
     with tempfile.TemporaryDirectory(prefix="hypertare-agent-") as folder:
-        path = _filled_up(Path(folder).resolve())
+        within = Path(folder).resolve()
+        missing = LENGTH - len(os.fsencode(within / "x" / paths.AGENT)) + 1
+        if missing < 1:
+            raise MachineError(
+                f"The path of {tempfile.gettempdir()} is too long.",
+                "Name a place with TMPDIR whose path is shorter.",
+            )
+        path = within / ("x" * missing) / paths.AGENT
         try:
             path.parent.mkdir()
             shutil.copy(source, path)
@@ -45,14 +52,3 @@ def copied() -> Iterator[Path]:
                 "Name a place with TMPDIR that is not mounted noexec.",
             )
         yield path
-
-
-def _filled_up(folder: Path) -> Path:
-    """Where the agent lies below a folder."""
-    missing = LENGTH - len(os.fsencode(folder / "x" / paths.AGENT)) + 1
-    if missing < 1:
-        raise MachineError(
-            f"The path of {tempfile.gettempdir()} is too long.",
-            "Name a place with TMPDIR whose path is shorter.",
-        )
-    return folder / ("x" * missing) / paths.AGENT

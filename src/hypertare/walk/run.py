@@ -196,7 +196,8 @@ class _Site:
                     status = process.wait(_POLL_S)
                     break
                 except subprocess.TimeoutExpired:
-                    progress(self._accesses(), time.monotonic() - began)
+                    (accesses,) = struct.unpack("=Q", self._progress.read_bytes())
+                    progress(accesses, time.monotonic() - began)
         return 128 - status if status < 0 else status
 
     def answers(self) -> list[Answer]:
@@ -210,8 +211,7 @@ class _Site:
         """A folder for results of this name, and the start of QEMU's command line that fills it."""
         results = self.folder / name
         results.mkdir()
-        progress = self._progress()
-        progress.write_bytes(bytes(8))
+        self._progress.write_bytes(bytes(8))
         job = self.folder / f"{name}.job"
         inside = self.place.inside
         # A comma separates QEMU's options; two are one.
@@ -223,7 +223,7 @@ class _Site:
                     "processors": [processor.raw for processor in self.processors],
                     "cache_share": self.options.cache_share,
                     "results": str(inside(results)),
-                    "progress": str(inside(progress)),
+                    "progress": str(inside(self._progress)),
                     "qemu": str(inside(self.qemu)),
                     "plugin": plugin,
                 },
@@ -232,11 +232,9 @@ class _Site:
         )
         return [*self.place.start(), str(inside(self.qemu)), "-plugin", plugin]
 
+    @property
     def _progress(self) -> Path:
         return self.folder / "progress"
-
-    def _accesses(self) -> int:
-        return int(struct.unpack("=Q", self._progress().read_bytes())[0])
 
 
 def _program(name: str) -> str:

@@ -8,8 +8,6 @@ from rich.table import Table
 from hypertare.base.words import listing
 from hypertare.walk.result import Cost, WalkSummary
 
-_WIDTH = 110
-
 
 def show(summary: WalkSummary, console: Console) -> None:
     """Prints a table for each processor, then what the figures rest on."""
@@ -48,7 +46,9 @@ def _table(layouts: list[Cost]) -> Table:
         counts, per = cost.counts, max(1, cost.accesses)
         table.add_row(
             counts.paging,
-            _pages(cost),
+            counts.guest_pages
+            if counts.host_pages is None
+            else f"{counts.guest_pages} in {counts.host_pages}",
             f"{100 * counts.first_tlb_misses / per:.4f} %",
             f"{100 * counts.walks / per:.4f} %",
             ""
@@ -58,13 +58,6 @@ def _table(layouts: list[Cost]) -> Table:
             f"{100 * (cost.slow_down - 1):.2f} %",
         )
     return table
-
-
-def _pages(cost: Cost) -> str:
-    counts = cost.counts
-    if counts.host_pages is None:
-        return counts.guest_pages
-    return f"{counts.guest_pages} in {counts.host_pages}"
 
 
 def _basis(summary: WalkSummary) -> str:
