@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
-    from hypertare.findings.tuning_over import TuningOver
     from hypertare.report.model import Report
     from hypertare.runs.summary import Summary
 
@@ -110,21 +109,19 @@ def report(
     if html is not None:
         from hypertare.report import html as pages
 
-        _write_page(pages, found, html, whole=whole)
+        _write_page(pages.render(found, whole), html)
     if not outputs.is_stdout(html):
         _print(found, format, every)
 
 
-def _write_page(
-    pages: Any, found: Report | Tuning | TuningOver, html: Path, **settings: Any
-) -> None:
-    """`pages` is the module that draws them."""
+def _write_page(text: str, html: Path) -> None:
     from hypertare.cli import outputs
+    from hypertare.report import page
 
     if outputs.is_stdout(html):
-        outputs.put_page(pages.render(found, **settings))
+        outputs.put_page(text)
         return
-    pages.write(found, html, **settings)
+    page.write(text, html)
     print(f"report: {html}", file=sys.stderr)
 
 
@@ -156,7 +153,7 @@ def _show_tuning(found: Tuning, html: Path | None) -> None:
     if html is not None:
         from hypertare.report import tuning_html
 
-        _write_page(tuning_html, found, html)
+        _write_page(tuning_html.render(found), html)
     if not outputs.is_stdout(html):
         show(found)
 
@@ -175,7 +172,7 @@ def _show_tuning_over(run: Path, html: Path | None) -> bool:
     if found is None:
         return False
     if html is not None:
-        _write_page(tuning_over, found, html)
+        _write_page(tuning_over.render(found), html)
     if not outputs.is_stdout(html):
         tuning_over.show(found)
     return True

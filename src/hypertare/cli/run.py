@@ -246,9 +246,10 @@ def finish(
         with writing(json):
             shutil.copyfile(folder / "summary.json", json)
     with writing(folder), drawing(folder) as report:
-        from hypertare.report.html import write
+        from hypertare.report.html import render
+        from hypertare.report.page import write
 
-        write(found, report)
+        write(render(found), report)
     if outputs.is_stdout(html):
         outputs.put_page(report.read_text(encoding="utf-8"))
     elif html is not None:

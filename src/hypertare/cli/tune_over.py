@@ -72,7 +72,7 @@ def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None
     """
     from hypertare.cli.progress import Watch
     from hypertare.engine.machine_resources import resources
-    from hypertare.report.tuning_html import write
+    from hypertare.report import page, tuning_html
     from hypertare.tune import over, session
 
     def look(part: LevelTuning) -> MachineResources:
@@ -82,7 +82,7 @@ def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None
         return on
 
     def done(one: AtLevel) -> None:
-        write(one.found, folder / one.folder / "report.html")
+        page.write(tuning_html.render(one.found), folder / one.folder / "report.html")
         if not json:
             print(
                 f"{sweep.asked.factor} = {level_text(one.level)}: {one.found.verdict}", flush=True
@@ -103,15 +103,15 @@ def run(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None
 
 def _report(found: TuningOver, folder: Path, json: bool) -> None:
     from hypertare.cli.report import drawing
-    from hypertare.report.tuning_over import show, write
+    from hypertare.report import page, tuning_over
     from hypertare.tune import OVER_FILE
 
     if json:
         print(found.model_dump_json(indent=2), flush=True)
     else:
         print()
-        show(found)
+        tuning_over.show(found)
     with drawing(folder) as report:
-        write(found, report)
+        page.write(tuning_over.render(found), report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / OVER_FILE}")

@@ -57,7 +57,6 @@ class EveryTrial:
     Each item of `trials` is a point of one trial, of any response: it holds the trial's place in the run.
     """
 
-    cell: str
     trials: tuple[Point, ...]
     columns: tuple[Column, ...]
 
@@ -119,7 +118,6 @@ def of_cell(report: Report, label: str, workload: str) -> EveryTrial | None:
         return None
     order = sorted(trials)
     return EveryTrial(
-        label,
         tuple(trials[trial] for trial in order),
         tuple(
             Column(

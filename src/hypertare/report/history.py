@@ -50,10 +50,8 @@ def _days(history: History) -> str:
 def _table(trends: Sequence[Trend]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
     table.add_column("")
-    table.add_column("runs", justify="right", no_wrap=True)
-    table.add_column("now", justify="right", no_wrap=True)
-    table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("run to run", justify="right", no_wrap=True)
+    for name in ("runs", "now", "95 % interval", "run to run"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for trend in trends:
         now, interval = _level(trend, trend.mean, (trend.low, trend.high))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import Tuning
 from hypertare.report import page, tuning, tuning_charts
-from hypertare.report.page import Chart
 from hypertare.report.tables import tuning as tables
 from hypertare.report.tables.table import Table
+from hypertare.report.vega import Chart
 from hypertare.workloads.responses import meaning
 
 
@@ -21,15 +20,6 @@ class PageSection:
 
     table: Table
     charts: tuple[Chart, ...]
-
-
-def write(found: Tuning, path: Path) -> None:
-    """Writes the page's file, whole or not at all.
-
-    Raises:
-        MachineError: it cannot be written.
-    """
-    page.write(render(found), path)
 
 
 def render(found: Tuning) -> str:
