@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hypertare.base import figures
@@ -180,15 +180,12 @@ def _title(group: Sequence[Estimate] | Sequence[LevelChange]) -> str:
     one = group[0]
     unit = f", {one.unit}" if figures.counted(one.unit) else ""
     clock = VIRTUAL if one.unit.endswith(VIRTUAL) else ""
-    return f"{word(one.response)}{unit}{clock} ({one.better} is better){_basis(group)}"
-
-
-def _basis(group: Iterable[Estimate | LevelChange]) -> str:
     blocks = sorted({one.blocks for one in group if one.blocks})
-    if not blocks:
-        return ""
-    ends = f"{blocks[0]} to {blocks[-1]}" if len(blocks) > 1 else f"{blocks[0]}"
-    return f", n = {ends} block{'s' if ends != '1' else ''}"
+    basis = ""
+    if blocks:
+        ends = f"{blocks[0]} to {blocks[-1]}" if len(blocks) > 1 else f"{blocks[0]}"
+        basis = f", n = {ends} block{'s' if ends != '1' else ''}"
+    return f"{word(one.response)}{unit}{clock} ({one.better} is better){basis}"
 
 
 def bars(forest: Forest, width: int) -> Iterator[str]:

@@ -82,6 +82,7 @@ def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
     Raises:
         InputError: no cell has these levels.
     """
+    summary, machine = report.summary, report.summary.machine
     chosen = _whole(report, whole or {})
     sections = list(_sections(report, chosen))
     overview, asked = _overview(report), list(_plots(report))
@@ -98,13 +99,13 @@ def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
         drawn,
         {section.id: section.every.data() for section in sections if section.every},
         report=report,
-        summary=report.summary,
+        summary=summary,
         facts=[
-            *page.where(report.summary),
+            *page.where(summary),
             ("trials", str(len(report.trials))),
-            *page.when(report.summary),
+            *page.when(summary),
         ],
-        meaning=meaning(report.summary.clock, report.summary.machine.walks),
+        meaning=meaning(summary.clock, summary.machine.walks),
         overview=overview,
         terms=terms_in(_first_read(report, overview)),
         every_term=TERMS,
@@ -119,8 +120,14 @@ def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
         example=example,
         marks=verdict.MARKS,
         tones=JUDGEMENT_TONES,
-        environment=list(_environment(report)),
-        platforms=platform_table(report.summary),
+        environment=[
+            ("CPU", f"{machine.cpus} x {machine.cpu}"),
+            ("memory", human_size(machine.memory)),
+            ("kernel", f"Linux {machine.kernel}, {machine.architecture}"),
+            ("distribution", machine.distribution),
+            *sorted(({"hypertare": summary.hypertare} | summary.versions).items()),
+        ],
+        platforms=platform_table(summary),
         output=_output,
     )
 
@@ -356,15 +363,6 @@ def _ranges(report: Report, points: Sequence[SeriesPoint]) -> Iterator[tuple[str
 def _quantity(report: Report, value: float, unit: str) -> str:
     """A figure that is no response, in a unit of the run's clock."""
     return figures.quantity(value, unit + mark_of(report.summary.clock))
-
-
-def _environment(report: Report) -> Iterator[tuple[str, str]]:
-    machine = report.summary.machine
-    yield "CPU", f"{machine.cpus} x {machine.cpu}"
-    yield "memory", human_size(machine.memory)
-    yield "kernel", f"Linux {machine.kernel}, {machine.architecture}"
-    yield "distribution", machine.distribution
-    yield from sorted(({"hypertare": report.summary.hypertare} | report.summary.versions).items())
 
 
 def _output(failure: Failure) -> list[tuple[str, str]]:

@@ -223,27 +223,21 @@ def _failures(report: Report) -> list[RenderableType]:
     alike: dict[tuple[str, str, str], list[Failure]] = {}
     for one in report.failures:
         alike.setdefault((one.platform, one.cell, one.reason), []).append(one)
-    groups = [group for group in alike.values() if group[-1].console or not _is_said(group, report)]
-    for group in groups[:_MOST_FAILURES]:
-        lines.append(Padding(Text(plain(_failed(group, report))), (0, 0, 0, 2), expand=False))
+    said = {key for key in alike if failures.is_said(key[-1], report.remarks)}
+    groups = [(key, group) for key, group in alike.items() if group[-1].console or key not in said]
+    for key, group in groups[:_MOST_FAILURES]:
+        platform, cell, reason = key
+        numbers = ", ".join(str(failure.trial) for failure in group)
+        text = f"trial{'s' if len(group) > 1 else ''} {numbers}: {platform}, {cell}"
+        if key not in said:
+            text += f": {reason}"
+        lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
         last = [plain(line) for line in group[-1].console[-2:]]
         lines += [Padding(Text(line, style="dim"), (0, 0, 0, 4), expand=False) for line in last]
-    more = sum(map(len, groups[_MOST_FAILURES:]))
+    more = sum(len(group) for _, group in groups[_MOST_FAILURES:])
     if more:
         lines.append(Padding(Text(f"and {more} more"), (0, 0, 0, 2), expand=False))
     return lines
-
-
-def _is_said(group: Sequence[Failure], report: Report) -> bool:
-    return failures.is_said(group[0].reason, report.remarks)
-
-
-def _failed(group: Sequence[Failure], report: Report) -> str:
-    """Which trials, and why, unless a verdict has said that already."""
-    one = group[0]
-    numbers = ", ".join(str(failure.trial) for failure in group)
-    named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
-    return named if _is_said(group, report) else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report, every: bool) -> list[RenderableType]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hypertare.base.level import Level
 from hypertare.base.units import human_size
+from hypertare.report import levels
 from hypertare.report.tables.table import Column, Row, Table, text
 from hypertare.runs.summary import PlatformState, Summary
 
@@ -68,13 +68,11 @@ def _mapping(state: PlatformState) -> str:
 
 def _interfaces(state: PlatformState) -> str:
     parts = (
-        f"{name}: " + ", ".join(_setting(key, value) for key, value in settings.items())
+        f"{name}: "
+        + ", ".join(
+            f"{key} {'unknown' if value is None else levels.shown(value)}"
+            for key, value in settings.items()
+        )
         for name, settings in state.interfaces.items()
     )
     return "; ".join(parts) or "–"
-
-
-def _setting(key: str, value: Level | None) -> str:
-    if isinstance(value, bool):
-        return f"{key} {'on' if value else 'off'}"
-    return f"{key} {'unknown' if value is None else value}"
