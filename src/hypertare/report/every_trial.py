@@ -61,10 +61,6 @@ class EveryTrial:
     columns: tuple[Column, ...]
 
     @cached_property
-    def platforms(self) -> list[str]:
-        return sorted({point.platform for point in self.trials})
-
-    @cached_property
     def blocks(self) -> dict[int, int]:
         """The place of each of the cell's blocks in their order, by the block's number."""
         return {block: at for at, block in enumerate(sorted({p.block for p in self.trials}))}
@@ -72,9 +68,10 @@ class EveryTrial:
     def data(self) -> dict[str, Any]:
         """Returns the columns from which `report.js` makes the rows of charts. Names are listed once."""
         kinds = ["measured", "warmup"]
-        places = {name: place for place, name in enumerate(self.platforms)}
+        platforms = sorted({point.platform for point in self.trials})
+        places = {name: place for place, name in enumerate(platforms)}
         return {
-            "platforms": self.platforms,
+            "platforms": platforms,
             "kinds": kinds,
             "trial": [point.trial for point in self.trials],
             "platform": [places[point.platform] for point in self.trials],

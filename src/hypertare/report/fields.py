@@ -12,10 +12,9 @@ from hypertare.base.level import Level
 from hypertare.base.words import factor_text, word
 from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of
 from hypertare.findings.series import Series, series
-from hypertare.report import charts, levels, vega, verdict
+from hypertare.report import charts, levels, vega
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, field
-from hypertare.runs.summary import Estimate
 from hypertare.study.plots import Plot
 
 NOTE = (
@@ -153,12 +152,7 @@ def head(plot: Plot) -> tuple[str, ...]:
 
 def rows(plot: Plot, fields: Sequence[Field]) -> Iterator[tuple[str, ...]]:
     for one in fields:
-        has_interval = one.low < one.high
-        shown = Estimate.model_construct(
-            estimate=one.mean,
-            low=one.low if has_interval else None,
-            high=one.high if has_interval else None,
-            exact=False,
-        )
-        texts = verdict.mean_text(shown, one.unit)
+        # What cannot be below nought has no interval there.
+        low = one.low if one.mean < 0 else max(0.0, one.low)
+        texts = figures.measured(one.mean, low, one.high, one.unit)
         yield (*map(levels.shown, one.levels), one.platform, *texts, str(one.cells))

@@ -191,26 +191,19 @@ def _cells(report: Report) -> Iterator[str]:
 
 def _how(report: Report) -> Iterator[str]:
     """Yields how the figures were made: date, seed, machine, versions and command."""
-    yield from ("", "## How", "")
-    yield from (f"- {_text(line)}" for line in _made(report))
-
-
-def _made(report: Report) -> Iterator[str]:
     summary, machine = report.summary, report.summary.machine
     lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
-    yield (
-        f"{summary.started:%d %B %Y}, seed {summary.seed}, "
-        f"{len(report.trials)} trials, {len(report.failures)} of them failed"
-        + (f", in {human_duration(lasted)}" if lasted is not None else "")
-    )
-    yield (
+    took = f", in {human_duration(lasted)}" if lasted is not None else ""
+    made = [
+        f"{summary.started:%d %B %Y}, seed {summary.seed}, {len(report.trials)} trials, "
+        f"{len(report.failures)} of them failed{took}",
         f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "
-        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}"
-    )
-    yield ", ".join(f"{name} {version}" for name, version in summary.versions.items())
-    if report.meta.argv:
-        yield report.commands[0]
-    yield from (warning for warning in report.warnings if warning.startswith(CLAIMS_OF))
+        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}",
+        ", ".join(f"{name} {version}" for name, version in summary.versions.items()),
+        *(report.commands[:1] if report.meta.argv else ()),
+        *(warning for warning in report.warnings if warning.startswith(CLAIMS_OF)),
+    ]
+    yield from ("", "## How", "", *(f"- {_text(line)}" for line in made))
 
 
 def _found(table: Table) -> Iterator[str]:
