@@ -18,7 +18,7 @@ from hypertare.study.effects import EffectsSettings
 from tests.findings.test_effects import FACTORS, MESSAGE, MTU, RULES, made
 from tests.made_trials import GOODPUT
 
-WORDING = Wording({}, {}, frozenset(), 1, "wall", {})
+WORDING = Wording({}, frozenset(), 1, "wall", {})
 
 
 def found(*platforms: str, **changed: object) -> tuple[Effects, ...]:

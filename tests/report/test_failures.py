@@ -26,7 +26,7 @@ OOPS = (
     "task command on {node} failed: `bash` ended with exit status 3; "
     "the end of its standard error:\noops"
 )
-WORDING = Wording({}, {"build": frozenset({"workload"})}, frozenset(), 1, "wall", {})
+WORDING = Wording({"build": frozenset({"workload"})}, frozenset(), 1, "wall", {})
 
 
 def failed(*reasons: tuple[str, str]) -> list[FailedTrial]:
@@ -101,7 +101,7 @@ def test_in_a_terminal_and_on_a_page_its_lines_are_not_made_one_paragraph(report
     terminal.show(report, Console(file=out, width=80))
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     assert "        raise URLError(err)" in lines
-    assert sum("raise URLError" in line for line in lines) == len(report.cells()), "once a cell"
+    assert sum("raise URLError" in line for line in lines) == len(report.cells), "once a cell"
     assert "    raise URLError(err)</pre>" in html.render(report)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hypertare.design.trials import FinishedTrial
 from hypertare.report import plots
-from hypertare.report.plots import Drawn
+from hypertare.report.vega import Chart
 from hypertare.report.verdict import Wording
 from tests.findings.test_many_cells import EFFICIENCY, made
 from tests.made_trials import GOODPUT
@@ -25,32 +25,32 @@ PLOT = {
 }
 
 
-def drawn(trials: list[FinishedTrial] | None = None, **changed: Any) -> list[Drawn]:
+def drawn(trials: list[FinishedTrial] | None = None, **changed: Any) -> list[Chart]:
     report = SimpleNamespace(
         meta=SimpleNamespace(
             settings={"plots": [{**PLOT, **changed}]}, confidence=0.95, baseline="native"
         ),
-        wording=Wording({}, {}, frozenset(), 1, "wall", {}),
+        wording=Wording({}, frozenset(), 1, "wall", {}),
         trials=made(mtus=(500, 1500)) if trials is None else trials,
         platforms=("native", "guest"),
         responses=lambda _: {"goodput": GOODPUT},
     )
-    return list(plots.drawn(report))  # type: ignore[arg-type]
+    return plots.drawn(report)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shape", ["surface", "interaction"])
 @pytest.mark.parametrize("of", ["value", "efficiency"])
 def test_it_is_vega_lite_with_a_pane_for_each_platform(shape: str, of: str) -> None:
     (one,) = drawn(shape=shape, of=of)
-    check(one.chart)
-    panes = [pane["title"] for pane in one.chart["concat"]]
+    check(one.specification)
+    panes = [pane["title"] for pane in one.specification["concat"]]
     assert panes == (["native", "guest"] if of == "value" else ["guest"])
     assert len(one.rows) == 6 * len(panes)
 
 
 def test_a_field_has_its_figure_and_the_table_the_same() -> None:
     (one,) = drawn(of="efficiency")
-    (pane,) = one.chart["concat"]
+    (pane,) = one.specification["concat"]
     rows = (
         pane["layer"][0]["data"]["values"] if "data" in pane["layer"][0] else pane["data"]["values"]
     )
@@ -68,14 +68,15 @@ def test_a_field_has_its_figure_and_the_table_the_same() -> None:
 def test_all_panes_have_the_same_colours() -> None:
     (one,) = drawn()
     domains = [
-        pane["layer"][0]["encoding"]["color"]["scale"]["domain"] for pane in one.chart["concat"]
+        pane["layer"][0]["encoding"]["color"]["scale"]["domain"]
+        for pane in one.specification["concat"]
     ]
     assert domains[0] == domains[1]
 
 
 def test_levels_stand_in_the_order_of_what_they_mean() -> None:
     (one,) = drawn()
-    encoding = one.chart["concat"][0]["layer"][0]["encoding"]
+    encoding = one.specification["concat"][0]["layer"][0]["encoding"]
     assert encoding["x"]["sort"] == ["64", "512", "8192"]
     assert encoding["y"]["sort"] == ["1500", "500"]
 
@@ -96,6 +97,6 @@ def test_a_cell_without_a_trial_is_not_drawn() -> None:
 
 def test_an_interaction_is_logarithmic_where_effects_are_factors() -> None:
     (one,) = drawn(shape="interaction")
-    scale = one.chart["concat"][0]["layer"][0]["encoding"]["y"]["scale"]
+    scale = one.specification["concat"][0]["layer"][0]["encoding"]["y"]["scale"]
     assert scale["type"] == "log"
     assert "Parallel lines" in one.note

@@ -16,8 +16,10 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from hypertare.base import figures
 from hypertare.base.errors import MachineError
-from hypertare.report import html, terms
+from hypertare.report import html
 from hypertare.report.model import Report
+from hypertare.report.page import write
+from hypertare.report.terms import TERMS
 from tests import factory
 from tests.report.browser import PAYLOADS, Page
 from tests.report.conftest import read
@@ -26,7 +28,7 @@ from tests.report.conftest import read
 @pytest.fixture(scope="module")
 def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("html") / "report.html"
-    html.write(report, path)
+    write(html.render(report), path)
     return path
 
 
@@ -51,7 +53,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fail=frozenset({5}),
     )
     path = tmp_path_factory.mktemp("hostile") / "report.html"
-    html.write(read(factory.write(path.parent / "run", script)), path)
+    write(html.render(read(factory.write(path.parent / "run", script))), path)
     return path
 
 
@@ -75,7 +77,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
         question="Q" * 200,
     )
     path = tmp_path_factory.mktemp("wide") / "report.html"
-    html.write(read(factory.write(path.parent / "run", script)), path)
+    write(html.render(read(factory.write(path.parent / "run", script))), path)
     return path
 
 
@@ -175,11 +177,11 @@ def test_words_of_experiments_are_explained_below_the_verdict_that_has_them(
         "return copy.textContent"
     )
     header = page.run("return document.querySelector('header').innerText")
-    for term in terms.MEANINGS:
+    for term in TERMS:
         if re.search(rf"\b{term}s?\b", said):
             assert term in explained
         assert not re.search(rf"\b{term}s?\b", header)
-    assert {"block", "noise floor"} <= set(explained) < set(terms.MEANINGS)
+    assert {"block", "noise floor"} <= set(explained) < set(TERMS)
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1200])
@@ -467,8 +469,11 @@ def test_no_axis_of_what_is_never_negative_goes_below_nought(page: Page, file: P
 
 def test_a_run_with_nothing_to_show(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    html.write(
-        read(factory.write(tmp_path / "run", factory.Script(cells=(), complete=False))), path
+    write(
+        html.render(
+            read(factory.write(tmp_path / "run", factory.Script(cells=(), complete=False)))
+        ),
+        path,
     )
     page.open(path)
     assert page.drawn() == 0
@@ -481,7 +486,7 @@ def test_a_run_with_nothing_to_show(page: Page, tmp_path: Path) -> None:
 def test_a_run_in_which_all_failed(page: Page, tmp_path: Path) -> None:
     script = replace(factory.Script(2), fail=frozenset(range(200)))
     path = tmp_path / "report.html"
-    html.write(read(factory.write(tmp_path / "run", script)), path)
+    write(html.render(read(factory.write(tmp_path / "run", script))), path)
     page.open(path)
     page.drawn()
     assert "natively already" in page.run("return document.body.innerText")
@@ -498,7 +503,7 @@ def test_nothing_in_the_file_points_outside(file: Path) -> None:
 def test_the_file_is_written_whole_or_not_at_all(report: Report, tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     with pytest.raises(MachineError, match="cannot be written") as error:
-        html.write(report, tmp_path / "taken" / "report.html")
+        write(html.render(report), tmp_path / "taken" / "report.html")
     assert "--html" in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 

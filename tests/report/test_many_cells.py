@@ -15,6 +15,7 @@ from hypertare.base.errors import InputError
 from hypertare.base.words import level_text
 from hypertare.report import html, markdown, model, terminal
 from hypertare.report.model import Report
+from hypertare.report.page import write
 from hypertare.report.tables import grid
 from tests import made_weights
 from tests.report.browser import Page
@@ -34,7 +35,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.fixture(scope="module")
 def file(weights: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    html.write(weights, path)
+    write(html.render(weights), path)
     return path
 
 
@@ -74,8 +75,8 @@ def test_claims_are_words_without_paths_or_powers_of_ten(weights: Report) -> Non
 
 
 def test_cells_are_in_the_order_of_the_study(weights: Report) -> None:
-    assert len(weights.cells()) == 42
-    assert [(c["workload"], c["knobs.napi_weight"]) for c in weights.cells().values()] == [
+    assert len(weights.cells) == 42
+    assert [(c["workload"], c["knobs.napi_weight"]) for c in weights.cells.values()] == [
         (c["workload"], c["knobs.napi_weight"]) for c in made_weights.cells()
     ]
 
@@ -177,9 +178,7 @@ def test_of_hundreds_of_cells_a_page_has_what_leads(
     assert "Every trial: goodput" in whole and "Every trial: goodput" not in lean
     assert "The leading response of each of the 42 cells" in lean
     (example,) = re.findall(r"for example <code>--cell '(.+?)=(.+?)'</code>", lean)
-    assert any(
-        level_text(one.get(example[0], "")) == example[1] for one in weights.cells().values()
-    )
+    assert any(level_text(one.get(example[0], "")) == example[1] for one in weights.cells.values())
 
 
 def test_cells_that_are_asked_for_are_shown_whole(

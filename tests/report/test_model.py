@@ -36,7 +36,7 @@ def test_the_known_cost_is_found(report: Report) -> None:
 
 
 def test_cells_and_platforms_are_in_order(report: Report) -> None:
-    assert list(report.cells()) == LABELS
+    assert list(report.cells) == LABELS
     assert report.platforms == ("native", "container", "guest e1000", "guest virtio-net")
 
 
@@ -55,7 +55,7 @@ def test_failed_trials_and_warmups_are_in_no_figure(report: Report) -> None:
 
 
 def test_estimates_and_points_by_cell_are_all_of_them(report: Report) -> None:
-    labels = list(report.cells())
+    labels = list(report.cells)
     by_cell = [estimate for label in labels for estimate in report.estimates(label)]
     assert by_cell == report.estimates() and len(by_cell) == len(report.summary.estimates)
     names = {point.response for point in report.points}

@@ -62,7 +62,7 @@ def test_the_table_has_the_figures_by_line_and_rate() -> None:
 
 def test_the_chart_is_vega_lite_with_numbers_on_its_axis() -> None:
     (one,) = plots.drawn(report(*ESTIMATES))
-    made = one.chart
+    made = one.specification
     check(made)
     encoding = made["layer"][0]["encoding"]
     assert encoding["x"]["type"] == "quantitative"
@@ -77,7 +77,7 @@ def test_words_stand_beside_each_other_in_panes_of_their_own() -> None:
         for nic in ("e1000", "vmxnet3")
     ]
     (one,) = plots.drawn(report(*estimates, x="sut.nic", facet="workloads.load.rate"))
-    made = one.chart
+    made = one.specification
     check(made)
     assert len(made["concat"]) == 1
     assert made["concat"][0]["layer"][0]["encoding"]["x"]["type"] == "nominal"
@@ -94,7 +94,7 @@ def test_a_factor_that_the_plot_does_not_name_has_lines_of_its_own() -> None:
     ]
     (one,) = plots.drawn(report(*estimates))
     assert one.head[:3] == ("napi weight", "rate", "nic")
-    values = one.chart["data"]["values"]
+    values = one.specification["data"]["values"]
     assert [row["line"] for row in values] == ["1, e1000", "1, vmxnet3"]
 
 

@@ -29,7 +29,7 @@ def summary_of(run: Path) -> Summary:
 
 def test_a_row_for_each_platform_that_was_compared(run: Path) -> None:
     summary = summary_of(run)
-    table = shifts.table(summary)
+    table = shifts.shift_table(summary)
     assert table.title == "Against the baseline's round trips of rtt"
     assert [row.cells[0] for row in table.rows] == list(
         dict.fromkeys(
@@ -81,7 +81,7 @@ def test_figures_by_hand(run: Path) -> None:
             "shifts": (made(0.1, 5e-6, 4e-6, 6e-6), made(0.5, -2.5e-3, None, None)),
         }
     )
-    (row,) = shifts.table(summary).rows
+    (row,) = shifts.shift_table(summary).rows
     assert row.cells == (
         *("guest e1000", "78 % (70 to 100)", "50 %"),
         *("+5.00 (+4.00 to +6.00) µs", "−2.50 ms", "–", "–"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ASK = "import hypertare.report.templates"
+ASK = "import hypertare.report.page"
 
 
 def load(cache: Path) -> dict[str, tuple[int, bytes]]:

@@ -32,7 +32,7 @@ def crowd(run: Path) -> Report:
 
 
 def rows(report: Report) -> dict[tuple[str, str], Row]:
-    return {row.cells[:2]: row for row in guests.rows(guests.groups(report.summary))}  # type: ignore[misc]
+    return {row.cells[:2]: row for row in guests.guests_table(guests.groups(report.summary)).rows}  # type: ignore[misc]
 
 
 def test_efficiency_and_fairness_of_every_setting(crowd: Report) -> None:
@@ -55,19 +55,21 @@ def test_efficiency_and_fairness_of_every_setting(crowd: Report) -> None:
 def test_guests_that_hardly_ran_at_once_are_noted(crowd: Report, overlap: float, note: str) -> None:
     group = next(one for one in guests.groups(crowd.summary) if one.guests == 8)
     known = group.responses["goodput"].model_copy(update={"estimate": overlap})
-    (row,) = guests.rows([replace(group, responses={**group.responses, "overlap": known})])
+    (row,) = guests.guests_table(
+        [replace(group, responses={**group.responses, "overlap": known})]
+    ).rows
     assert row.note.startswith(note) and bool(row.note) == bool(note)
 
 
 def test_the_baseline_and_round_trips_are_no_rows(crowd: Report) -> None:
     groups = guests.groups(crowd.summary)
     assert {group.platform for group in groups} == {"xen"}
-    assert guests.workloads(groups) == "transmit, receive (virtual)"
+    assert guests.workloads_of(groups) == "transmit, receive (virtual)"
 
 
 def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
     groups = guests.groups(crowd.summary)
-    reported = {row.cells[:2]: row.cells[2:] for row in guests_cpu.rows(groups)}
+    reported = {row.cells[:2]: row.cells[2:] for row in guests_cpu.cpu_table(groups).rows}
     efficiency, _, index, shares, driver = reported["xen transmit driver weight 256", "8"]
     # Natively 33 % of a CPU, under Xen 64 % and 21 %.
     assert float(efficiency.split()[0]) == pytest.approx(0.33 / 0.85, abs=0.02)
@@ -76,19 +78,20 @@ def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
 
 
 def test_predictability_is_reported_with_its_error(crowd: Report) -> None:
-    reported = list(laws.rows(crowd.summary.predictability))
+    reported = list(laws.laws_table(crowd.summary.predictability).rows)
     verdicts = {row.cells[:2]: (row.cells[2], row.cells[3], row.cells[7]) for row in reported}
     receive = "xen receive driver weight 256"
     assert verdicts[receive, "least rate, fair rate"] == ("1, 2, 4", "8", "not predictable (±10 %)")
     mended = "xen receive driver weight 2048"
     assert verdicts[mended, "least rate, fair rate"][2] == "predictable (±10 %)"
     assert all(row.cells[6].count("%") == 1 for row in reported)
-    assert laws.workloads(crowd.summary.predictability) == "transmit, receive (virtual)"
+    title = laws.laws_table(crowd.summary.predictability).title
+    assert title.endswith(" of transmit, receive (virtual)")
 
 
 def test_a_law_without_enough_numbers_says_so(tmp_path: Path) -> None:
     report = read(made_crowd.write(tmp_path / "run", guests=(1, 2)))
-    reported = [row for row in laws.rows(report.summary.predictability) if row.note]
+    reported = [row for row in laws.laws_table(report.summary.predictability).rows if row.note]
     assert reported and all("needs 3 numbers of guests" in row.note for row in reported)
 
 
@@ -116,7 +119,7 @@ def test_laws_are_reported_to_who_asked(crowd: Report) -> None:
 
 
 def test_stacked_bars_add_up_to_the_whole(crowd: Report) -> None:
-    drawn = {one.plot.title: one for one in plots.drawn(crowd)}
+    drawn = {one.title: one for one in plots.drawn(crowd)}
     bars = drawn["What each guest receives"]
     assert bars.head[:2] == ("guests", "driver weight")
     eight = [row for row in bars.rows if row[:2] == ("8", "256")]
@@ -141,16 +144,16 @@ def test_stacked_bars_add_up_to_the_whole(crowd: Report) -> None:
 
 
 def test_every_plot_is_vega_lite_with_its_unit(crowd: Report) -> None:
-    every = list(plots.drawn(crowd))
-    assert [one.plot.title for one in every] == [plot["title"] for plot in made_crowd.PLOTS]
+    every = plots.drawn(crowd)
+    assert [one.title for one in every] == [plot["title"] for plot in made_crowd.PLOTS]
     for one in every:
-        check(one.chart)
-        assert "(virtual)" in str(one.chart)
+        check(one.specification)
+        assert "(virtual)" in str(one.specification)
         assert one.rows and all(len(row) == len(one.head) for row in one.rows)
 
 
 def test_distributions_of_round_trips(crowd: Report) -> None:
-    trips = next(one for one in plots.drawn(crowd) if one.plot.shape == "distribution")
+    trips = next(one for one in plots.drawn(crowd) if "round trips" in one.note)
     assert [row[1] for row in trips.rows[:4]] == [
         "256, native",
         "256, xen",
@@ -159,7 +162,7 @@ def test_distributions_of_round_trips(crowd: Report) -> None:
     ]
     assert {row[0] for row in trips.rows} == {f"guests {n}" for n in (1, 2, 4, 8)}
     # What is near each of the two baselines of a pane.
-    rules = str(trips.chart).count("'near': ")
+    rules = str(trips.specification).count("'near': ")
     assert rules == 8
 
 

@@ -16,7 +16,6 @@ from hypertare.runs.summary import Estimate, Published, Total
 from tests.report.vega_lite import check
 
 WORDING = Wording(
-    titles={},
     shared={"build": frozenset({"workload", "sut.paging"})},
     varied=frozenset({("build", "sut.paging"), ("build", "walk.shared_cache")}),
     workloads=1,
@@ -77,7 +76,7 @@ FOUND = summary(
 
 
 def test_lines_have_their_parts_and_exits_and_what_is_the_same_stands_once() -> None:
-    rows = [row.cells for row in totals.rows(totals.lines(FOUND, WORDING))]
+    rows = [row.cells for row in totals.total_table(totals.lines(FOUND, WORDING)).rows]
     ratio = ("1.25", "1.20 to 1.30")
     nested = "build nested guest shared cache"
     assert rows == [
@@ -89,7 +88,7 @@ def test_lines_have_their_parts_and_exits_and_what_is_the_same_stands_once() -> 
 
 def test_the_baseline_alone_is_shown() -> None:
     lines = totals.lines(summary(total("native", "nested", 0.4, "6M", threads=3)), WORDING)
-    (row,) = totals.rows(lines)
+    (row,) = totals.total_table(lines).rows
     assert row.cells[0] == "build nested native shared cache 6M"
     assert row.note.startswith("3 threads")
 
@@ -125,7 +124,7 @@ def test_bars_are_parts_of_native_and_published_stands_beside_its_line() -> None
 
 
 def test_published_figures_stand_beside_ours_and_the_source_once() -> None:
-    rows = list(published.rows([theirs("6M"), theirs("none"), theirs("2M", None)]))
+    rows = published.published_table([theirs("6M"), theirs("none"), theirs("2M", None)]).rows
     assert [row.cells[2:5] for row in rows] == [("1.60", "1.25", "exact")] * 2
     assert [row.note for row in rows] == ["Somebody, 2010", ""]
 

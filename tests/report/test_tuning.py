@@ -11,6 +11,7 @@ from rich.console import Console
 
 from hypertare.findings.tuning import Tuning
 from hypertare.report import tuning, tuning_html
+from hypertare.report.page import write
 from hypertare.report.tables import tuning as tables
 from tests.report.browser import PAYLOADS, Page
 from tests.report.vega_lite import charts_of, check
@@ -25,7 +26,7 @@ def found() -> Tuning:
 @pytest.fixture(scope="module")
 def file(found: Tuning, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tuning") / "report.html"
-    tuning_html.write(found, path)
+    write(tuning_html.render(found), path)
     return path
 
 
@@ -102,7 +103,7 @@ def test_no_width_needs_scrolling_sideways(page: Page, file: Path) -> None:
 def test_what_a_study_says_stays_text(page: Page, tmp_path: Path) -> None:
     attack = " ".join(PAYLOADS)
     path = tmp_path / "report.html"
-    tuning_html.write(made(attack), path)
+    write(tuning_html.render(made(attack)), path)
     page.open(path)
     page.drawn()
     assert page.run("return window.pwned") is None

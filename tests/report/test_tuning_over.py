@@ -10,7 +10,8 @@ from rich.console import Console
 
 from hypertare.findings.tuning_over import TuningOver
 from hypertare.report import tuning_over
-from hypertare.report.tables import tuning_over as tables
+from hypertare.report.page import write
+from hypertare.report.tables.tuning_over import over_tables
 from tests.report.browser import PAYLOADS, Page
 from tests.report.vega_lite import charts_of, check
 from tests.tune.made_over import made
@@ -32,7 +33,7 @@ def test_the_page_says_what_the_terminal_says(
     page: Page, tmp_path: Path, found: TuningOver
 ) -> None:
     path = tmp_path / "report.html"
-    tuning_over.write(found, path)
+    write(tuning_over.render(found), path)
     page.open(path)
     assert page.drawn() == 1 and page.messages() == []
     points = (
@@ -45,7 +46,7 @@ def test_the_page_says_what_the_terminal_says(
     tuning_over.show(found, Console(file=out, width=240))
     shown = " ".join(out.getvalue().split())
     assert found.verdict in text and found.verdict in shown
-    for table in tables.tables(found):
+    for table in over_tables(found):
         assert table.title in text and table.title in shown
         for row in table.rows:
             assert " ".join(filter(None, row.cells)) in text
@@ -75,7 +76,7 @@ def test_one_that_is_not_ended_is_shown_too(found: TuningOver) -> None:
 
 def test_what_a_study_says_stays_text(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    tuning_over.write(made(BEST, " ".join(PAYLOADS)), path)
+    write(tuning_over.render(made(BEST, " ".join(PAYLOADS))), path)
     page.open(path)
     page.drawn()
     assert page.run("return window.pwned") is None

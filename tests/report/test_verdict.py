@@ -23,7 +23,6 @@ from hypertare.runs.summary import Estimate
 from tests import factory
 
 WORDING = Wording(
-    titles={},
     shared={"build": frozenset({"workload"})},
     varied=frozenset(),
     workloads=1,
@@ -143,7 +142,7 @@ def test_a_response_that_reaches_tenfold_is_reported_in_factors_beside_all_of_it
     near = estimate(cost=-0.002, cost_low=-0.012, cost_high=0.008, platform="container")
     other = estimate(response="goodput", better="higher", cost=0.4, cost_low=0.3, cost_high=0.5)
     summary = replace_estimates(far, near, other)
-    wording = Wording.of(factory.meta(factory.Script()), summary, [])
+    wording = Wording.of(summary, [])
     assert cost_text(far, wording) == ("×41", "26 to 65")
     assert cost_text(near, wording) == ("×0.998", "0.988 to 1.008")
     assert cost_text(other, wording) == ("−40 %", "−50 to −30")
@@ -157,7 +156,7 @@ def test_what_is_undecided_makes_no_unit() -> None:
     wide = estimate(cost=0.3, cost_low=-0.98, cost_high=67.0, verdict="undecided", reason="wide")
     assert sentence(wide, WORDING, where=False).tone == "unknown"
     summary = replace_estimates(wide)
-    assert not Wording.of(factory.meta(factory.Script()), summary, []).in_factors
+    assert not Wording.of(summary, []).in_factors
 
 
 def replace_estimates(*estimates: Estimate):  # type: ignore[no-untyped-def]
@@ -185,7 +184,7 @@ def test_a_mean_of_a_few_boots_is_rounded_but_not_away_and_its_interval_not_belo
 
 
 def test_a_sentence_says_where_and_which_clock() -> None:
-    virtual = Wording({}, WORDING.shared, WORDING.varied, 2, "virtual", {})
+    virtual = Wording(WORDING.shared, WORDING.varied, 2, "virtual", {})
     said = sentence(estimate(), virtual, where=True).text
     assert " elapsed time in build (95 %" in said
     assert said.endswith("n = 12 blocks, virtual time")
@@ -220,7 +219,7 @@ def _wording(cells: list[tuple[str, Cell]]) -> Wording:
         for i, (platform, cell) in enumerate(cells)
     ]
     meta = factory.meta(factory.Script())
-    return Wording.of(meta, _summary(meta), trials)
+    return Wording.of(_summary(meta), trials)
 
 
 def _summary(meta: Meta):  # type: ignore[no-untyped-def]
@@ -281,7 +280,6 @@ def many(*costs: tuple[str, str, float, str], platform: str = "guest") -> list[E
 
 
 SEVERAL = Wording(
-    {},
     {},
     frozenset(),
     workloads=4,
@@ -362,7 +360,6 @@ def test_of_few_verdicts_the_answer_reports_each() -> None:
 
 def test_the_ends_of_all_verdicts_name_what_only_their_platform_has() -> None:
     wording = Wording(
-        {},
         {"tcp": frozenset({"workload"})},
         frozenset({("tcp", "sut.nic")}),
         workloads=2,

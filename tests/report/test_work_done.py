@@ -6,11 +6,11 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.report.verdict import Wording
-from hypertare.report.work_done import Besides, fixed_time, last_line, sentences, waiting
+from hypertare.report.work_done import Besides, fixed_time, last_line, no_work, waiting
 from hypertare.runs.summary import Estimate
 from tests.made_tasks import purpose_of
 
-WORDING = Wording({}, {"command": frozenset({"workload"})}, frozenset(), 1, "wall", {})
+WORDING = Wording({"command": frozenset({"workload"})}, frozenset(), 1, "wall", {})
 
 
 def result(**text: str) -> TaskResult:
@@ -51,7 +51,7 @@ def took(seconds: float, platform: str = "native", unit: str = "s") -> Estimate:
 
 
 def said(one: Estimate, printed: str = "") -> list[str]:
-    found = sentences(Summary(one), "native", WORDING, {"command": printed})  # type: ignore[arg-type]
+    found = no_work(Summary(one), "native", WORDING, {"command": printed})  # type: ignore[arg-type]
     return [sentence.text for sentence in found]
 
 
@@ -89,7 +89,7 @@ def waits(*estimates: Estimate, disturbed: bool = False, of: set[str] = OF) -> l
 
 def ends_by_the_clock(*estimates: Estimate) -> list[str]:
     emulated = Wording(
-        {}, {"command": frozenset({"workload"})}, frozenset(), 1, "wall", {"guest": "tcg"}
+        {"command": frozenset({"workload"})}, frozenset(), 1, "wall", {"guest": "tcg"}
     )
     found = fixed_time(Summary(*estimates), "native", emulated, OF)  # type: ignore[arg-type]
     return [one.text for one in found]

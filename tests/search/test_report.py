@@ -63,7 +63,7 @@ def test_its_trials_are_kept_and_in_no_estimate(report: Report) -> None:
     kinds = [trial.planned.kind for trial in report.trials]
     assert kinds.count("search") >= 10 and kinds.count("measured") == 2
     assert {estimate.n for estimate in report.summary.estimates} == {2}
-    assert list(report.cells()) == ["udp"]
+    assert list(report.cells) == ["udp"]
     assert all(point.kind == "measured" for point in report.points)
     assert len(report.summary.loss_free) == 4
 

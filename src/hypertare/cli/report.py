@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from hypertare.cli.outputs import check_outputs, is_stdout
 
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
-    from hypertare.findings.tuning_over import TuningOver
     from hypertare.report.model import Report
     from hypertare.runs.summary import Summary
 
@@ -96,7 +95,7 @@ def report(
         if html is not None:
             from hypertare.report import tuning_html
 
-            _write_page(tuning_html, tuning, html)
+            _write_page(tuning_html.render(tuning), html)
         if not is_stdout(html):
             show(tuning)
         return
@@ -110,19 +109,18 @@ def report(
     if html is not None:
         from hypertare.report import html as pages
 
-        _write_page(pages, found, html, whole=whole)
+        _write_page(pages.render(found, whole), html)
     if not is_stdout(html):
         _print(found, format, every)
 
 
-def _write_page(
-    pages: Any, found: Report | Tuning | TuningOver, html: Path, **settings: Any
-) -> None:
-    """`pages` is the module that draws them."""
+def _write_page(text: str, html: Path) -> None:
+    from hypertare.report import page
+
     if is_stdout(html):
-        print(pages.render(found, **settings), end="", flush=True)
+        print(text, end="", flush=True)
         return
-    pages.write(found, html, **settings)
+    page.write(text, html)
     print(f"report: {html}", file=sys.stderr)
 
 
@@ -159,7 +157,7 @@ def _show_tuning_over(run: Path, html: Path | None) -> bool:
     if found is None:
         return False
     if html is not None:
-        _write_page(tuning_over, found, html)
+        _write_page(tuning_over.render(found), html)
     if not is_stdout(html):
         tuning_over.show(found)
     return True

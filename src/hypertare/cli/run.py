@@ -233,9 +233,10 @@ def finish(
         with writing(json):
             shutil.copyfile(folder / "summary.json", json)
     with writing(folder), drawing(folder) as report:
-        from hypertare.report.html import write
+        from hypertare.report.html import render
+        from hypertare.report.page import write
 
-        write(found, report)
+        write(render(found), report)
     if is_stdout(html):
         print(report.read_text(encoding="utf-8"), end="", flush=True)
     elif html is not None:

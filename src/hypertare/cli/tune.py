@@ -260,9 +260,10 @@ def tune(
     else:
         show(found)
     with drawing(folder) as report:
-        from hypertare.report.tuning_html import write
+        from hypertare.report.page import write
+        from hypertare.report.tuning_html import render
 
-        write(found, report)
+        write(render(found), report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
 

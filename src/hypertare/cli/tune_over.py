@@ -70,8 +70,7 @@ def tune_levels(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool)
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
     from hypertare.engine.machine_resources import resources
-    from hypertare.report import tuning_over
-    from hypertare.report.tuning_html import write
+    from hypertare.report import page, tuning_html, tuning_over
     from hypertare.tune import OVER_FILE, over, session
 
     def look(part: LevelTuning) -> MachineResources:
@@ -81,7 +80,7 @@ def tune_levels(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool)
         return on
 
     def done(one: AtLevel) -> None:
-        write(one.found, folder / one.folder / "report.html")
+        page.write(tuning_html.render(one.found), folder / one.folder / "report.html")
         if not json:
             print(
                 f"{sweep.asked.factor} = {level_text(one.level)}: {one.found.verdict}", flush=True
@@ -103,6 +102,6 @@ def tune_levels(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool)
         print()
         tuning_over.show(found)
     with drawing(folder) as report:
-        tuning_over.write(found, report)
+        page.write(tuning_over.render(found), report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / OVER_FILE}")

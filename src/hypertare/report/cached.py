@@ -8,12 +8,10 @@ from pathlib import Path
 
 from hypertare.base.paths import cache_dir
 
-_FOLDER = "scripts"
 
-
-def place(name: str) -> Path:
+def cached_file(name: str) -> Path:
     """Returns the path of a file in the cache, which need not exist."""
-    return cache_dir() / _FOLDER / name
+    return cache_dir() / "scripts" / name
 
 
 def keep(file: Path, data: bytes) -> None:

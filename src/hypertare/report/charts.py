@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hypertare.base import figures
@@ -16,14 +16,15 @@ from hypertare.base.words import word
 from hypertare.report import verdict
 from hypertare.report.colours import MODES, PARTS, TONES, of_levels
 from hypertare.report.every_trial import Column, EveryTrial
-from hypertare.report.model import CpuTime, EcdfPoint, Polls, Report, SeriesPoint
-from hypertare.report.tables.published import setting
+from hypertare.report.model import CpuTime, EcdfPoint, Point, Polls, Report, SeriesPoint
+from hypertare.report.tables.published import PUBLISHED, published_table, setting
 from hypertare.report.tables.totals import Bar
 from hypertare.report.translation import MeanCount
 from hypertare.report.vega import (
     FEW_TICKS,
     LEGEND,
     PLAIN,
+    Chart,
     Spec,
     colour,
     field,
@@ -62,7 +63,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> Spec:
     tones = {name: shade for name, shade in TONES.items() if name in there}
     shapes = {name: shape for name, shape in _SHAPES.items() if name in there}
     prefix, nothing = ("times_", 1) if tenfold else ("", 0)
-    lines = 2 if len(report.cells()) > 1 else 1
+    lines = 2 if len(report.cells) > 1 else 1
     axis = {
         "title": "times worse (logarithmic)" if tenfold else "cost, % (right of 0 is worse)",
         "tickCount": 8,
@@ -118,16 +119,13 @@ def trials(
     Its points are not in it: the page makes them of the cell's trials, which it has once under `key`.
     """
     divisor, unit = column.scale
-    there = {
-        point.platform
-        for point, value in zip(every.trials, column.values, strict=True)
-        if value is not None
-    }
-    shown = [platform for platform in report.platforms if platform in there]
-    of_platform = _colours_of(report, shown)
+    drawn = zip(every.trials, column.values, strict=True)
+    of_platform = _colours_of((point for point, value in drawn if value is not None), report)
+    # Room between the points of neighbouring platforms.
+    room = max(len(every.blocks), 1) * 0.35
     y = field(
         "platform:N",
-        sort=shown,
+        sort=list(of_platform),
         title=None,
         axis=name_axis(),
         scale={"paddingInner": 0.12, "paddingOuter": 0.06},
@@ -140,7 +138,7 @@ def trials(
             axis=FEW_TICKS,
         ),
         "y": y,
-        "yOffset": field("order:Q", scale={"domain": _spread(len(every.blocks))}),
+        "yOffset": field("order:Q", scale={"domain": [-room, len(every.blocks) - 1 + room]}),
         "color": colour("platform", of_platform, None),
         "fill": colour("platform", of_platform, None),
         "fillOpacity": _by_kind(measured=0.75, warmup=0.0),
@@ -153,14 +151,22 @@ def trials(
     }
     tips = [field("platform:N"), *fields("mean:Q", "low:Q", "high:Q", format=",.4~r")]
     span = {"x": field("low:Q"), "x2": until("high"), "y": y, "tooltip": tips}
-    drawn = layers(
+    layered = layers(
         mark("point", dots, data={"name": "trials"}, size=_POINT),
         mark("rule", span, size=3, opacity=0.95),
         mark("tick", {"x": field("mean:Q"), "y": y, "tooltip": tips}, thickness=3, size=22),
-        data=values([_mean_row(report, estimate, divisor) for estimate in estimates]),
+        data=values(
+            [
+                {
+                    "platform": report.wording.platform(one.platform, one.cell),
+                    **verdict.mean_row(one, divisor),
+                }
+                for one in estimates
+            ]
+        ),
     )
     points = {"usermeta": {"trials": {"of": key, "response": column.response.name}}}
-    return points | sized(drawn, height=_ROW * len(shown))
+    return points | sized(layered, height=_ROW * len(of_platform))
 
 
 def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
@@ -178,7 +184,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
             "t:Q", title=f"seconds since the task began to count{_mark(report)}", axis=FEW_TICKS
         ),
         "y": field("value:Q", title=f"{word(points[0].what.removesuffix('_bps'))}, {name}"),
-        "color": colour("platform", _colours_of(report, _shown(points, report))),
+        "color": colour("platform", _colours_of(points, report)),
         "detail": field("line:N"),
         "tooltip": [
             *fields("platform:N", "trial:N"),
@@ -206,7 +212,7 @@ def ecdf(points: Sequence[EcdfPoint], report: Report) -> Spec:
             axis=PLAIN,
         ),
         "y": field("share:Q", title="share of round trips", axis={"format": "%"}),
-        "color": colour("platform", _colours_of(report, _shown(points, report))),
+        "color": colour("platform", _colours_of(points, report)),
         "tooltip": [
             field("platform:N"),
             field("value:Q", format=",.4~r", title=name),
@@ -226,7 +232,7 @@ def polls(found: Sequence[Polls], report: Report) -> Spec:
     encoding = {
         "x": field("packets:O", title="packets of a poll"),
         "y": field("share:Q", title="share of polls", axis={"format": "%"}, stack=None),
-        "color": colour("platform", _colours_of(report, _shown(found, report))),
+        "color": colour("platform", _colours_of(found, report)),
         "tooltip": [
             *fields("platform:N", "packets:O"),
             field("share:Q", format=".2%"),
@@ -238,7 +244,7 @@ def polls(found: Sequence[Polls], report: Report) -> Spec:
 
 def cpu(times: Sequence[CpuTime], report: Report) -> Spec:
     """CPU time of a trial by what it was spent on, seen from each place that was read."""
-    order_of = list(report.platforms)
+    order_of, modes = list(report.platforms), list(MODES)
     bars: defaultdict[tuple[str, str], float] = defaultdict(float)
     for time in times:
         bars[time.platform, time.seen] += time.seconds_s
@@ -247,27 +253,14 @@ def cpu(times: Sequence[CpuTime], report: Report) -> Spec:
         {
             "name": f"{time.platform} · {time.seen}",
             "mode": time.mode,
-            "place": place,
+            "place": modes.index(time.mode),
             "time": time.seconds_s / divisor,
         }
         for time in sorted(times, key=lambda t: order_of.index(t.platform))
-        for place, mode in enumerate(MODES)
-        if mode == time.mode
     ]
-    order = list(dict.fromkeys(row["name"] for row in rows))
-    encoding = {
-        "x": field("time:Q", title=f"CPU time of a trial, {unit}", axis=FEW_TICKS),
-        "y": field("name:N", sort=order, title=None, axis=name_axis(2)),
-        "color": colour("mode", MODES),
-        "order": field("place:Q"),
-        "tooltip": [
-            *fields("name:N", "mode:N"),
-            field("time:Q", format=",.3~r", title=unit),
-        ],
-    }
-    return sized(
-        mark("bar", encoding, data=values(rows), height=18, cornerRadius=1), height=36 * len(order)
-    )
+    x = field("time:Q", title=f"CPU time of a trial, {unit}", axis=FEW_TICKS)
+    tips = [*fields("name:N", "mode:N"), field("time:Q", format=",.3~r", title=unit)]
+    return _bars(rows, x, colour("mode", MODES), tips, lines=2)
 
 
 def totals(bars: Sequence[Bar]) -> Spec:
@@ -279,11 +272,11 @@ def totals(bars: Sequence[Bar]) -> Spec:
 
 def _total_pane(workload: str, bars: Sequence[Bar]) -> Spec:
     order = list(dict.fromkeys(bar.name for bar in bars))
+    places = {part: place for place, part in enumerate(PARTS)}
     rows = [
-        {"name": bar.name, "part": bar.part, "ratio": bar.ratio, "place": place}
+        {"name": bar.name, "part": bar.part, "ratio": bar.ratio, "place": places[bar.part]}
         for bar in bars
-        for place, part in enumerate(PARTS)
-        if part == bar.part
+        if bar.part in places
     ]
     theirs = [
         {"name": bar.name, "part": bar.part, "ratio": bar.ratio}
@@ -313,26 +306,29 @@ def _total_pane(workload: str, bars: Sequence[Bar]) -> Spec:
     return sized(layers(*marks), height=30 * len(order), width=520)
 
 
-def published(found: Sequence[Published], report: Report) -> Spec:
+def published(found: Sequence[Published], report: Report) -> Chart | None:
     """Ours as points with their intervals, theirs as crosses, in parts of the baseline's: a pane for each
     workload and response.
     """
-    shown = [one for one in found if one.ratio is not None]
-    panes = dict.fromkeys((str(one.cell["workload"]), one.response) for one in shown)
-    return {
-        "vconcat": [
-            _published_pane(
-                f"{workload}, {word(response)}, native is 1{_mark(report)}",
-                [
-                    one
-                    for one in shown
-                    if (one.cell["workload"], one.response) == (workload, response)
-                ],
-            )
-            for workload, response in panes
-        ],
-        "spacing": 18,
-    }
+    rows = published_table(found).rows
+    if not rows:
+        return None
+    panes: dict[tuple[str, str], list[Published]] = {}
+    for one in found:
+        if one.ratio is not None:
+            panes.setdefault((str(one.cell["workload"]), one.response), []).append(one)
+    drawn = [
+        _published_pane(f"{workload}, {word(response)}, native is 1{_mark(report)}", shown)
+        for (workload, response), shown in panes.items()
+    ]
+    return Chart(
+        "published-plot",
+        PUBLISHED.name,
+        PUBLISHED.note,
+        {"vconcat": drawn, "spacing": 18},
+        tuple(column.name for column in PUBLISHED.columns),
+        tuple(row.cells for row in rows),
+    )
 
 
 def _published_pane(title: str, found: Sequence[Published]) -> Spec:
@@ -386,44 +382,28 @@ def parts(found: Sequence[MeanCount], unit: str, report: Report) -> Spec:
         }
         for place, one in enumerate(found)
     ]
-    order = list(dict.fromkeys(row["name"] for row in rows))
     of_part = of_levels(list(dict.fromkeys(one.part for one in found)))
+    x = field("count:Q", title=f"{unit}{_mark(report)}", axis=FEW_TICKS)
+    shades = colour("part", of_part, {**LEGEND, "columns": 4})
+    tips = [*fields("name:N", "part:N"), field("count:Q", format=",.1~f")]
+    return _bars(rows, x, shades, tips, lines=2 if several else 1)
+
+
+def _bars(
+    rows: Sequence[Mapping[str, Any]], x: Spec, shades: Spec, tips: Sequence[Spec], *, lines: int
+) -> Spec:
+    """A bar for each name, of parts in the order of their places."""
+    order = list(dict.fromkeys(row["name"] for row in rows))
     encoding = {
-        "x": field("count:Q", title=f"{unit}{_mark(report)}", axis=FEW_TICKS),
-        "y": field("name:N", sort=order, title=None, axis=name_axis(2 if several else 1)),
-        "color": colour("part", of_part, {**LEGEND, "columns": 4}),
+        "x": x,
+        "y": field("name:N", sort=order, title=None, axis=name_axis(lines)),
+        "color": shades,
         "order": field("place:Q"),
-        "tooltip": [*fields("name:N", "part:N"), field("count:Q", format=",.1~f")],
+        "tooltip": tips,
     }
     return sized(
         mark("bar", encoding, data=values(rows), height=18, cornerRadius=1), height=36 * len(order)
     )
-
-
-def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
-    """Vega's config for a page in these colours."""
-    text = {"labelColor": foreground, "titleColor": foreground}
-    return {
-        "background": background,
-        "padding": {"left": 5, "top": 5, "right": 10, "bottom": 5},
-        "font": "system-ui, sans-serif",
-        "view": {"stroke": None},
-        "axis": text
-        | {
-            "gridColor": faint,
-            "domainColor": faint,
-            "tickColor": faint,
-            "labelFontSize": 12,
-            "titleFontSize": 12,
-            "titleFontWeight": "normal",
-            "titlePadding": 8,
-        },
-        "axisY": {"labelLimit": 240},
-        "legend": text | {"labelFontSize": 12, "orient": "top", "title": None},
-        "title": {"color": foreground},
-        "rule": {"color": foreground},
-        "tick": {"color": foreground},
-    }
 
 
 # --- parts
@@ -443,10 +423,15 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
         "low": cost if estimate.cost_low is None else estimate.cost_low,
         "high": cost if estimate.cost_high is None else estimate.cost_high,
     }
+    # An interval from two trials may be so wide that its end is a loss of everything.
+    times = {
+        name: min(verdict.times_worse(end, estimate.better), _FARTHEST)
+        for name, end in ends.items()
+    }
     return {
-        "name": f"{cell} · {platform}" if len(report.cells()) > 1 else platform,
+        "name": f"{cell} · {platform}" if len(report.cells) > 1 else platform,
         **{name: 100 * end for name, end in ends.items()},
-        **{f"times_{name}": _times_worse(end, estimate) for name, end in ends.items()},
+        **{f"times_{name}": max(ratio, 1 / _FARTHEST) for name, ratio in times.items()},
         "verdict": estimate.verdict or "undecided",
         "change": f"{change} {word(estimate.response)}",
         "interval": interval or "none",
@@ -468,32 +453,12 @@ _FARTHEST = 1e6
 """Largest ratio that is drawn, either way: the end of an interval that lies farther is drawn here."""
 
 
-def _times_worse(cost: float, estimate: Estimate) -> float:
-    """Returns a cost as a ratio above 1 for worse, limited to `_FARTHEST` either way.
-
-    An interval from two trials may be so wide that its end is a loss of everything.
-    """
-    return min(max(verdict.times_worse(cost, estimate.better), 1 / _FARTHEST), _FARTHEST)
-
-
-def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:
-    mean, (low, high) = verdict.mean(estimate), verdict.mean_ends(estimate)
-    return {
-        "platform": report.wording.platform(estimate.platform, estimate.cell),
-        "mean": mean / divisor,
-        "low": (mean if low is None else low) / divisor,
-        "high": (mean if high is None else high) / divisor,
-    }
-
-
-def _shown(found: Sequence[SeriesPoint | EcdfPoint | Polls], report: Report) -> list[str]:
-    """The platforms that something was found of, in order of display."""
+def _colours_of(
+    found: Iterable[Point | SeriesPoint | EcdfPoint | Polls], report: Report
+) -> dict[str, str]:
+    """The platforms that something was found of, in order of display, in their colours."""
     there = {one.platform for one in found}
-    return [platform for platform in report.platforms if platform in there]
-
-
-def _colours_of(report: Report, shown: Sequence[str]) -> dict[str, str]:
-    return {name: shade for name, shade in report.colours.items() if name in shown}
+    return {name: shade for name, shade in report.colours.items() if name in there}
 
 
 def _by_kind(**opacity: float) -> Spec:
@@ -507,12 +472,6 @@ def _from_nought(found: Sequence[float | None]) -> Spec:
     if 0 <= min(there) < max(there) / 2 or min(there) == max(there) > 0:
         return {"zero": True, "nice": True}
     return {"zero": False, "nice": True, "padding": 8}
-
-
-def _spread(count: int) -> list[float]:
-    """A domain that leaves room between the points of neighbouring platforms."""
-    room = max(count, 1) * 0.35
-    return [-room, count - 1 + room]
 
 
 def name_axis(lines: int = 1) -> Spec:

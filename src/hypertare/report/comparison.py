@@ -27,26 +27,21 @@ _MARKS = {"worse": "▲", "better": "▼", "no difference shown": "=", "undecide
 def show(comparison: Comparison, a: Found, b: Found, console: Console | None = None) -> None:
     """Prints what B changed against A."""
     console = console or Console(highlight=False)
-    wording = Wording.of(a.meta, a.summary, (*a.trials, *b.trials))
+    wording = Wording.of(a.summary, (*a.trials, *b.trials))
     console.print(Group(*_parts(comparison, a, wording)))
 
 
 def sentence(change: Change, wording: Wording) -> str:
     """For example: worse: guest goodput in tcp −12 % (95 % interval 10 to 14)"""
     text, interval = change_text(change)
-    around = f" ({_kind(change)} {interval})" if interval else ""
-    platform = _platform(change, wording)
-    where = wording.label(change.cell)
-    what = word(change.response)
-    if change.of == "cost":
-        what = f"cost of {what}"
-    return f"{change.direction}: {platform} {what} in {where} {text}{around}"
+    kind = "bounds" if change.confidence is None else verdict.confidence_text(change.confidence)
+    around = f" ({kind} {interval})" if interval else ""
+    return f"{change.direction}: {_named(change, wording)} {text}{around}"
 
 
-def _kind(change: Change) -> str:
-    if change.confidence is None:
-        return "bounds"
-    return verdict.confidence_text(change.confidence)
+def _named(change: Change, wording: Wording) -> str:
+    what = f"{'cost of ' if change.of == 'cost' else ''}{word(change.response)}"
+    return f"{_platform(change, wording)} {what} in {wording.label(change.cell)}"
 
 
 def _platform(change: Change, wording: Wording) -> str:
@@ -111,9 +106,8 @@ def _answer(comparison: Comparison, wording: Wording) -> Text:
     words = "no worse"
     if bounds:
         most, one = max(bounds, key=lambda found: found[0])
-        what = f"{'cost of ' if one.of == 'cost' else ''}{word(one.response)}"
-        where = f"{_platform(one, wording)} {what} in {wording.label(one.cell)}"
-        words = f"no worse, or by {figures.significant(100 * most)} % at most ({where})"
+        share = figures.significant(100 * most)
+        words = f"no worse, or by {share} % at most ({_named(one, wording)})"
     return Text(f"{_MARKS['no difference shown']} {plain(words)}")
 
 
@@ -158,7 +152,9 @@ def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Cha
 
 
 def _row(change: Change, wording: Wording) -> tuple[str, ...]:
-    unit = "" if figures.counted(_plain_unit(change)) else _plain_unit(change)
+    unit = change.unit.removesuffix(VIRTUAL)
+    if figures.counted(unit):
+        unit = ""
     text, interval = change_text(change)
     return (
         f"  {plain(_platform(change, wording))}",
@@ -179,13 +175,9 @@ def _side(change: Change, value: float, unit: str) -> str:
     return verdict.change_text(sign * value, (), "%")[0]
 
 
-def _plain_unit(change: Change) -> str:
-    return change.unit.removesuffix(VIRTUAL)
-
-
 def _heading(change: Change, wording: Wording) -> str:
     """With what is said once for the whole row: the unit, if it is a noun, and the clock."""
-    unit = _plain_unit(change)
+    unit = change.unit.removesuffix(VIRTUAL)
     clock = VIRTUAL if change.unit.endswith(VIRTUAL) else ""
     if change.of == "cost":
         return f"{wording.label(change.cell)}, cost of {word(change.response)}"

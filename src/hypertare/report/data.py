@@ -68,7 +68,7 @@ def frame(report: Report) -> polars.DataFrame:
                 )
             )
     text, whole, real = polars.String, polars.Int64, polars.Float64
-    schema: dict[str, type[polars.DataType]] = {
+    schema: dict[str, polars.DataType | type[polars.DataType]] = {
         "trial": whole,
         "block": whole,
         "boot": whole,
@@ -77,7 +77,7 @@ def frame(report: Report) -> polars.DataFrame:
         "status": text,
         "error": text,
         "trial_elapsed_s": real,
-        **{factor: _type(levels[factor]) for factor in factors},
+        **{factor: polars.Series(found).dtype for factor, found in levels.items()},
         "guest": whole,
         "response": text,
         "unit": text,
@@ -109,15 +109,3 @@ def _column(report: Report, factor: str) -> list[Level | None]:
     if kinds == {int, float}:
         return [None if level is None else float(level) for level in found]
     return [None if level is None else str(level) for level in found]
-
-
-def _type(levels: list[Level | None]) -> type[polars.DataType]:
-    import polars
-
-    types = {
-        str: polars.String,
-        int: polars.Int64,
-        float: polars.Float64,
-        bool: polars.Boolean,
-    }
-    return next((types[type(level)] for level in levels if level is not None), polars.String)

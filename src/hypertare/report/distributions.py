@@ -22,6 +22,7 @@ NOTE = (
 )
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
+WITHIN = tuple(f"{100 * share:g} % within" for share in _QUANTILES)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Distribution:
 
 def found(plot: Plot, report: Report) -> list[Distribution]:
     """By facet, then by line."""
-    cells = report.cells()
+    cells = report.cells
     groups: dict[tuple[str, str], list[EcdfPoint]] = {}
     for point in report.ecdf:
         if plot.shows(cells[point.cell]):
@@ -54,7 +55,9 @@ def found(plot: Plot, report: Report) -> list[Distribution]:
         Distribution(
             _line(plot, cells[cell], platform, report),
             report.platform_of[platform],
-            _facet(plot, cells[cell]),
+            f"{factor_text(plot.facet)} {levels.shown(cells[cell][plot.facet])}"
+            if plot.facet
+            else "",
             tuple(groups[cell, platform]),
             unit,
         )
@@ -125,19 +128,19 @@ def _near(lines: Sequence[Distribution], baseline: str) -> dict[str, list[float]
 
 def head(plot: Plot) -> tuple[str, ...]:
     named = [factor_text(plot.facet)] if plot.facet else []
-    return (*named, "setting", *(f"{100 * share:g} % within" for share in _QUANTILES))
+    return (*named, "setting", *WITHIN)
 
 
 def rows(plot: Plot, lines: Sequence[Distribution]) -> Iterator[tuple[str, ...]]:
     for line in lines:
-        quantiles = (
-            next(p.value_s for p in line.points if p.share >= share) for share in _QUANTILES
-        )
-        yield (
-            *([line.facet] if plot.facet else []),
-            line.name,
-            *(figures.quantity(value, line.unit) for value in quantiles),
-        )
+        facet = [line.facet] if plot.facet else []
+        yield (*facet, line.name, *quantile_texts(line.points, line.unit))
+
+
+def quantile_texts(points: Sequence[EcdfPoint], unit: str) -> Iterator[str]:
+    """One for each of `WITHIN`."""
+    for share in _QUANTILES:
+        yield figures.quantity(next(p.value_s for p in points if p.share >= share), unit)
 
 
 def _line(plot: Plot, cell: Any, platform: str, report: Report) -> str:
@@ -152,7 +155,3 @@ def _line(plot: Plot, cell: Any, platform: str, report: Report) -> str:
         if factor not in known and (plot.workload, factor) in report.wording.varied
     ]
     return ", ".join(named)
-
-
-def _facet(plot: Plot, cell: Any) -> str:
-    return f"{factor_text(plot.facet)} {levels.shown(cell[plot.facet])}" if plot.facet else ""

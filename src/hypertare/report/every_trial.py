@@ -57,13 +57,8 @@ class EveryTrial:
     Each item of `trials` is a point of one trial, of any response: it holds the trial's place in the run.
     """
 
-    cell: str
     trials: tuple[Point, ...]
     columns: tuple[Column, ...]
-
-    @cached_property
-    def platforms(self) -> list[str]:
-        return sorted({point.platform for point in self.trials})
 
     @cached_property
     def blocks(self) -> dict[int, int]:
@@ -73,9 +68,10 @@ class EveryTrial:
     def data(self) -> dict[str, Any]:
         """Returns the columns from which `report.js` makes the rows of charts. Names are listed once."""
         kinds = ["measured", "warmup"]
-        places = {name: place for place, name in enumerate(self.platforms)}
+        platforms = sorted({point.platform for point in self.trials})
+        places = {name: place for place, name in enumerate(platforms)}
         return {
-            "platforms": self.platforms,
+            "platforms": platforms,
             "kinds": kinds,
             "trial": [point.trial for point in self.trials],
             "platform": [places[point.platform] for point in self.trials],
@@ -119,7 +115,6 @@ def of_cell(report: Report, label: str, workload: str) -> EveryTrial | None:
         return None
     order = sorted(trials)
     return EveryTrial(
-        label,
         tuple(trials[trial] for trial in order),
         tuple(
             Column(

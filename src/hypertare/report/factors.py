@@ -8,19 +8,20 @@ from hypertare.base import figures
 from hypertare.base.words import word
 from hypertare.platforms.registry import find
 from hypertare.report.verdict import (
+    TOO_FEW,
     Sentence,
     Tone,
     Wording,
     basis,
-    change_of,
-    change_of_both,
     change_text,
+    cost_text,
     interval_text,
     loudest,
     named,
     none_shown,
     quietly,
     shown,
+    times_worse,
     tone,
     undecided_why,
 )
@@ -60,9 +61,10 @@ def fastest(summary: Summary, wording: Wording) -> Sentence | None:
     every = summary.fastest
     if not every:
         return None
+    several = len({wording.label(one.cell) for one in every}) > 1
     by_other: dict[str, list[str]] = {}
     for one in every:
-        setting = f" {wording.label(one.cell)}" if _several_cells(every, wording) else ""
+        setting = f" {wording.label(one.cell)}" if several else ""
         is_baseline = find(one.platform).is_baseline
         where = ("natively" if is_baseline else f"in the {one.platform}") + setting
         by_other.setdefault(shown(one.level), []).append(f"{_speed(one)} {where}{_of_speed(one)}")
@@ -72,21 +74,15 @@ def fastest(summary: Summary, wording: Wording) -> Sentence | None:
     return Sentence("gains" if clear else "same", text)
 
 
-def _several_cells(every: Sequence[LevelChange], wording: Wording) -> bool:
-    return len({wording.label(one.cell) for one in every}) > 1
-
-
 def _speed(one: LevelChange) -> str:
     if one.doubt is not None or one.cost is None or one.verdict == "undecided":
-        return "too few trials to say"
+        return TOO_FEW
     if one.verdict == "no difference shown":
         return "no difference shown"
-    ratio = 1 + one.cost if one.better == "lower" else 1 / (1 - one.cost)
-    return (
-        f"{figures.significant(ratio)} times as fast"
-        if ratio >= 1
-        else (f"{figures.significant(1 / ratio)} times as slow")
-    )
+    ratio = times_worse(one.cost, one.better)
+    if ratio < 1:
+        return f"{figures.significant(1 / ratio)} times as slow"
+    return f"{figures.significant(ratio)} times as fast"
 
 
 def _of_speed(one: LevelChange) -> str:
@@ -124,7 +120,7 @@ def _short(one: LevelChange, wording: Wording) -> str:
     if one.doubt is not None:
         return f"{platform}: no verdict"
     if one.verdict in ("costs", "gains"):
-        return f"{platform} {change_of(one, wording)} {word(one.response)}"
+        return f"{platform} {cost_text(one, wording)[0]} {word(one.response)}"
     return f"{platform}: {quietly(one, wording)}"
 
 
@@ -147,7 +143,7 @@ def _sentence(one: LevelChange, wording: Wording, several: bool) -> Sentence:
         return Sentence("unknown", f"{what}: no verdict, {one.doubt}")
     title = word(one.response)
     rests = basis(one.platform, one.blocks, one.blocks, wording)
-    text, interval = change_of_both(one, wording)
+    text, interval = cost_text(one, wording)
     if one.verdict == "undecided":
         words = f"{undecided_why(one)}, {title}: {text}"
     elif one.verdict == "no difference shown":

@@ -51,8 +51,8 @@ class Reason:
 
     @classmethod
     def of(cls, text: str) -> Reason:
-        what, _, said = _split(_TASK.sub("", text))
-        return cls(what, tuple(line for line in said.splitlines() if line.strip()))
+        what, *said = _OUTPUT.split(_TASK.sub("", text), maxsplit=1)
+        return cls(what, tuple(line for line in "".join(said).splitlines() if line.strip()))
 
     @property
     def text(self) -> str:
@@ -111,10 +111,3 @@ def is_said(reason: str, sentences: Sequence[Sentence]) -> bool:
     one = Reason.of(reason)
     last = one.said[-1].strip() if one.said else one.what
     return any(last in sentence.text for sentence in sentences)
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    found = _OUTPUT.search(text)
-    if found is None:
-        return text, "", ""
-    return text[: found.start()], found[0], text[found.end() :]

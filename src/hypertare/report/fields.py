@@ -12,9 +12,9 @@ from hypertare.base.level import Level
 from hypertare.base.words import factor_text, word
 from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of
 from hypertare.findings.series import Series, series
-from hypertare.report import levels, verdict
+from hypertare.report import charts, levels, vega
 from hypertare.report.model import Report
-from hypertare.runs.summary import Estimate
+from hypertare.report.vega import Spec, field
 from hypertare.study.plots import Plot
 
 NOTE = (
@@ -27,12 +27,10 @@ NOTE = (
 class Field:
     """The mean of a response at one level of each of two factors, on one platform.
 
-    `x` and `line` are the levels as texts, `cells` is the number of cells in the mean. `low` and `high` are
-    the mean itself if it has no interval.
+    `levels` are of the facet if there is one, of `lines` and of `x`; `cells` is the number of cells in the
+    mean. `low` and `high` are the mean itself if it has no interval.
     """
 
-    x: str
-    line: str
     pane: str
     levels: tuple[Level, ...]
     platform: str
@@ -50,7 +48,7 @@ def found(plot: Plot, report: Report) -> list[Field]:
     groups: dict[tuple[str, tuple[Level, ...]], list[Series]] = {}
     for one in every:
         if plot.shows(one.cell):
-            place = tuple(one.cell[factor] for factor in _by(plot))
+            place = tuple(one.cell[factor] for factor in plot.factors[::-1])
             name = report.wording.platform(one.platform, one.cell)
             groups.setdefault((name, place), []).append(one)
     order = {name: place for place, name in enumerate(report.platforms)}
@@ -85,11 +83,9 @@ def _field(
     seen, cells = averaged
     ends = [seen.estimate if end is None else end for end in (seen.estimate, seen.low, seen.high)]
     value, low, high = (math.exp(end) if logs else end for end in ends)
-    facet, line, x = _split(plot, place)
+    facet = f", {factor_text(plot.facet)} {levels.shown(place[0])}" if plot.facet else ""
     return Field(
-        x=levels.shown(x),
-        line=levels.shown(line),
-        pane=", ".join([platform, *facet]),
+        pane=f"{platform}{facet}",
         levels=place,
         platform=platform,
         mean=value,
@@ -100,19 +96,9 @@ def _field(
     )
 
 
-def _by(plot: Plot) -> tuple[str, ...]:
-    return tuple(factor for factor in (plot.facet, plot.lines, plot.x) if factor is not None)
-
-
-def _split(plot: Plot, place: tuple[Level, ...]) -> tuple[list[str], Level, Level]:
-    *facet, line, x = place
-    named = [f"{factor_text(plot.facet)} {levels.shown(one)}" for one in facet if plot.facet]
-    return named, line, x
-
-
-def title(plot: Plot) -> str:
-    name = word(plot.y)
-    return f"efficiency in {name}" if plot.of == "efficiency" else name
+def measure(plot: Plot, unit: str = "") -> str:
+    name = f"efficiency in {word(plot.y)}" if plot.of == "efficiency" else word(plot.y)
+    return f"{name}, {unit}" if unit else name
 
 
 def scale(fields: Sequence[Field], *, logarithmic: bool = False) -> tuple[float, str]:
@@ -121,40 +107,52 @@ def scale(fields: Sequence[Field], *, logarithmic: bool = False) -> tuple[float,
     return figures.axis_scale(drawn, fields[0].unit, logarithmic=logarithmic)
 
 
-def in_order(fields: Sequence[Field], place: int) -> list[str]:
-    """The levels of one of the factors as texts: -1 is `x`, -2 is `lines`."""
-    known = {levels.shown(one.levels[place]): one.levels[place] for one in fields}
-    return sorted(known, key=lambda text: levels.order(known[text]))
+def panes(fields: Sequence[Field], divisor: float) -> dict[str, list[dict[str, Any]]]:
+    """Rows of a chart, by pane."""
+    return charts.by_facet(
+        [
+            {
+                "x": levels.shown(one.levels[-1]),
+                "line": levels.shown(one.levels[-2]),
+                "facet": one.pane,
+                "mean": one.mean / divisor,
+                "low": one.low / divisor,
+                "high": one.high / divisor,
+                "cells": one.cells,
+            }
+            for one in fields
+        ]
+    )
 
 
-def data(fields: Sequence[Field], divisor: float) -> list[dict[str, Any]]:
-    """Rows of a chart."""
+def along(plot: Plot, fields: Sequence[Field]) -> Spec:
+    """The axis of `x`."""
+    return field(
+        "x:N",
+        sort=levels.in_order(one.levels[-1] for one in fields),
+        title=factor_text(plot.x),
+        axis={"labelAngle": 0, "grid": False},
+    )
+
+
+def tips(plot: Plot, figure: str) -> list[Spec]:
     return [
-        {
-            "x": one.x,
-            "line": one.line,
-            "facet": one.pane,
-            "mean": one.mean / divisor,
-            "low": one.low / divisor,
-            "high": one.high / divisor,
-            "cells": one.cells,
-        }
-        for one in fields
+        field("x:N", title=factor_text(plot.x)),
+        field("line:N", title=factor_text(plot.lines or "")),
+        field("mean:Q", title=figure, format=".4~g"),
+        *vega.fields("low:Q", "high:Q", format=".4~g"),
+        field("cells:Q"),
     ]
 
 
 def head(plot: Plot) -> tuple[str, ...]:
-    named = (factor_text(factor) for factor in _by(plot))
-    return (*named, "platform", title(plot), "interval", "cells")
+    named = (factor_text(factor) for factor in plot.factors[::-1])
+    return (*named, "platform", measure(plot), "interval", "cells")
 
 
 def rows(plot: Plot, fields: Sequence[Field]) -> Iterator[tuple[str, ...]]:
     for one in fields:
-        shown = Estimate.model_construct(
-            estimate=one.mean,
-            low=one.low if one.low < one.high else None,
-            high=one.high if one.low < one.high else None,
-            exact=False,
-        )
-        texts = verdict.mean_text(shown, one.unit)
+        # What cannot be below nought has no interval there.
+        low = one.low if one.mean < 0 else max(0.0, one.low)
+        texts = figures.measured(one.mean, low, one.high, one.unit)
         yield (*map(levels.shown, one.levels), one.platform, *texts, str(one.cells))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hypertare.base import figures
@@ -56,21 +56,22 @@ class Forest:
 
     def place(self, at: float) -> float:
         """Where on the scale of all bars a point lies, from 0 to 1."""
-        low, high = self._ends()
-        return (at - low) / (high - low)
-
-    def _ends(self) -> tuple[float, float]:
         bars = [row.bar for row in self.rows if row.bar is not None]
         low = min([0.0, *(bar.low for bar in bars)])
         high = max([0.0, *(bar.high for bar in bars)])
-        return (low, high) if high > low else (-1.0, 1.0)
+        if low == high:
+            low, high = -1.0, 1.0
+        return (at - low) / (high - low)
 
 
 def of_levels(report: Report) -> list[Forest]:
     """What the levels of factors change; of many only the largest (`factors.largest`)."""
     every = factors.largest(report.summary)
     several = len({report.wording.label(one.cell) for one in every}) > 1
-    apart = _stand_apart(every)
+    # Rows with the same levels compared are grouped under a title that names the levels, which may be
+    # long, such as commands: if each group has several rows.
+    counts = Counter((factors.compared(one), one.response) for one in every)
+    apart = bool(counts) and min(counts.values()) > 1
     interval = verdict.heading(every, report.meta.confidence)
     groups: dict[tuple[str, str], list[LevelChange]] = {}
     for one in every:
@@ -85,15 +86,6 @@ def of_levels(report: Report) -> list[Forest]:
     ]
 
 
-def _stand_apart(every: Sequence[LevelChange]) -> bool:
-    """Whether rows with the same levels compared are grouped under a title that names the levels.
-
-    They are if each group has several rows. Levels may be long, such as commands.
-    """
-    counts = Counter((factors.compared(one), one.response) for one in every)
-    return bool(counts) and min(counts.values()) > 1
-
-
 def of_platforms(report: Report) -> list[Forest]:
     """Returns the comparisons of the leading responses with the baseline; nothing if there are more than
     `MOST`.
@@ -103,7 +95,7 @@ def of_platforms(report: Report) -> list[Forest]:
     leading = report.leading
     if not leading or len(leading) > MOST:
         return []
-    chosen = _of_one_cell(report) if len(report.cells()) == 1 else leading
+    chosen = _of_one_cell(report) if len(report.cells) == 1 else leading
     interval = verdict.heading(chosen, report.meta.confidence)
     groups: dict[str, list[Estimate]] = {}
     for one in chosen:
@@ -115,33 +107,28 @@ def of_platforms(report: Report) -> list[Forest]:
 
 
 def _of_one_cell(report: Report) -> list[Estimate]:
-    """Returns the estimates for the rows of a run with one cell, those of the baseline included."""
-    return [
-        one
-        for one in report.estimates()
-        if one.response in report.meta.headline.values() or _says_the_price(one, report)
-    ]
-
-
-def _says_the_price(estimate: Estimate, report: Report) -> bool:
-    """Whether an estimate is the whole machine's CPU time, and the run has values and costs of it."""
-    if estimate.response != STAT.machine_cpu.name:
-        return False
-    alike = [one for one in report.summary.estimates if one.response == estimate.response]
-    return any(one.baseline for one in alike) and any(one.estimate for one in alike)
+    """Returns the estimates for the rows of a run with one cell, those of the baseline included; and the
+    whole machine's CPU time, if the run has values and costs of it.
+    """
+    shown = set(report.meta.headline.values())
+    cpu = [one for one in report.summary.estimates if one.response == STAT.machine_cpu.name]
+    if any(one.baseline for one in cpu) and any(one.estimate for one in cpu):
+        shown.add(STAT.machine_cpu.name)
+    return [one for one in report.estimates() if one.response in shown]
 
 
 def _platform(one: Estimate, report: Report) -> Row:
     platform = report.wording.platform(one.platform, one.cell)
-    several = len(report.cells()) > 1
+    several = len(report.cells) > 1
     name = f"{report.wording.label(one.cell)} {platform}" if several else platform
-    value, _ = verdict.mean_text(one, "" if figures.counted(one.unit) else _unit(one))
+    # The title has the mark of the clock, and a unit that is a noun.
+    unit = "" if figures.counted(one.unit) else one.unit.removesuffix(VIRTUAL)
+    value, _ = verdict.mean_text(one, unit)
     if one.baseline is None:
         return Row(name, value, "", "", "same", None)
     if verdict.is_taken_back(one):
         return Row(name, value, "", one.doubt or "", "unknown", None)
-    change, interval = verdict.cost_text(one, report.wording)
-    return _row(name, value, (change, interval), one, report)
+    return _row(name, value, one, report)
 
 
 def _level(one: LevelChange, report: Report, several: bool, *, names_levels: bool) -> Row:
@@ -151,13 +138,11 @@ def _level(one: LevelChange, report: Report, several: bool, *, names_levels: boo
     name = " ".join(parts)
     if one.doubt is not None:
         return Row(name, "", "", one.doubt, "unknown", None)
-    return _row(name, "", verdict.change_of_both(one, report.wording), one, report)
+    return _row(name, "", one, report)
 
 
-def _row(
-    name: str, value: str, texts: tuple[str, str], one: Estimate | LevelChange, report: Report
-) -> Row:
-    change, interval = texts
+def _row(name: str, value: str, one: Estimate | LevelChange, report: Report) -> Row:
+    change, interval = verdict.cost_text(one, report.wording)
     if one.reason == "few":
         interval = verdict.undecided_why(one)
     return Row(name, value, change, interval, verdict.tone(one), _ends(one, report))
@@ -169,7 +154,10 @@ def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
     Ratios that are given as factors are drawn by their logarithms, so that half is as far out as double.
     """
     if one.cost is None:
-        return _closed(one.difference_low, one.difference, one.difference_high)
+        low, high = one.difference_low, one.difference_high
+        if low is None or one.difference is None or high is None:
+            return None
+        return Ends(low, one.difference, high)
     ratios = verdict.ratios(one)
     if len(ratios) < 2 or (one.verdict == "undecided" and ratios[1] > _MOST_UNDECIDED):
         return None
@@ -187,47 +175,33 @@ _LEAST = 1e-3
 """Least ratio that a bar shows; a smaller one is drawn here."""
 
 
-def _closed(low: float | None, middle: float | None, high: float | None) -> Ends | None:
-    if low is None or middle is None or high is None:
-        return None
-    return Ends(low, middle, high)
-
-
 def _title(group: Sequence[Estimate] | Sequence[LevelChange]) -> str:
     """For example: elapsed, seconds (lower is better), n = 22 blocks"""
     one = group[0]
     unit = f", {one.unit}" if figures.counted(one.unit) else ""
     clock = VIRTUAL if one.unit.endswith(VIRTUAL) else ""
-    return f"{word(one.response)}{unit}{clock} ({one.better} is better){_basis(group)}"
-
-
-def _unit(one: Estimate) -> str:
-    """Returns the unit of an estimate without the mark of the clock, which the title has."""
-    return one.unit.removesuffix(VIRTUAL)
-
-
-def _basis(group: Iterable[Estimate | LevelChange]) -> str:
     blocks = sorted({one.blocks for one in group if one.blocks})
-    if not blocks:
-        return ""
-    ends = f"{blocks[0]} to {blocks[-1]}" if len(blocks) > 1 else f"{blocks[0]}"
-    return f", n = {ends} block{'s' if ends != '1' else ''}"
+    basis = ""
+    if blocks:
+        ends = f"{blocks[0]} to {blocks[-1]}" if len(blocks) > 1 else f"{blocks[0]}"
+        basis = f", n = {ends} block{'s' if ends != '1' else ''}"
+    return f"{word(one.response)}{unit}{clock} ({one.better} is better){basis}"
 
 
 def bars(forest: Forest, width: int) -> Iterator[str]:
     """Each row's interval in so many characters: `    │   ━━●━━━`; nothing of a row without one."""
     zero = _column(forest.place(0.0), width)
     for row in forest.rows:
-        yield _bar(forest, row.bar, zero, width) if row.bar is not None else ""
-
-
-def _bar(forest: Forest, bar: Ends, zero: int, width: int) -> str:
-    low, middle, high = (_column(forest.place(at), width) for at in (bar.low, bar.middle, bar.high))
-    drawn = [" "] * width
-    drawn[low : high + 1] = "━" * (high + 1 - low)
-    drawn[zero] = "┿" if low <= zero <= high else "│"
-    drawn[middle] = "●"
-    return "".join(drawn).rstrip()
+        if row.bar is None:
+            yield ""
+            continue
+        ends = (row.bar.low, row.bar.middle, row.bar.high)
+        low, middle, high = (_column(forest.place(at), width) for at in ends)
+        drawn = [" "] * width
+        drawn[low : high + 1] = "━" * (high + 1 - low)
+        drawn[zero] = "┿" if low <= zero <= high else "│"
+        drawn[middle] = "●"
+        yield "".join(drawn).rstrip()
 
 
 def _column(place: float, width: int) -> int:

@@ -27,7 +27,11 @@ def show(history: History, console: Console | None = None) -> None:
 def _parts(history: History) -> Iterator[RenderableType]:
     count = len(history.runs)
     yield Text(f"{plain(history.study)}: {plain(history.question)}", style="bold")
-    yield Text(f"{count} run{'s' * (count > 1)} of the same work, {_days(history)}")
+    started = [f"{point.started:%Y-%m-%d}" for one in history.trends for point in one.points]
+    days = "with nothing to compare"
+    if started:
+        days = " to ".join(sorted({min(started), max(started)}))
+    yield Text(f"{count} run{'s' * (count > 1)} of the same work, {days}")
     yield Text()
     yield _table(history.trends)
     shifts = [(trend, shift) for trend in history.trends for shift in trend.shifts]
@@ -36,24 +40,20 @@ def _parts(history: History) -> Iterator[RenderableType]:
     for trend, shift in shifts:
         yield Text(f"▲ {plain(sentence(trend, shift))}", style="yellow")
     yield Text()
-    yield Text(_remark(history), style="dim")
-
-
-def _days(history: History) -> str:
-    started = [point.started for trend in history.trends for point in trend.points]
-    if not started:
-        return "with nothing to compare"
-    first, last = f"{min(started):%Y-%m-%d}", f"{max(started):%Y-%m-%d}"
-    return first if first == last else f"{first} to {last}"
+    text = (
+        "Each run is one value, so that what changes from day to day is in the interval, of the runs since "
+        "the last change. Of runs that do not change, 5 % at most would show one."
+    )
+    if history.left_out:
+        text += f" Left out, for other work or no result: {listing(history.left_out, 3)}."
+    yield Text(text, style="dim")
 
 
 def _table(trends: Sequence[Trend]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
     table.add_column("")
-    table.add_column("runs", justify="right", no_wrap=True)
-    table.add_column("now", justify="right", no_wrap=True)
-    table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("run to run", justify="right", no_wrap=True)
+    for name in ("runs", "now", "95 % interval", "run to run"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for trend in trends:
         now, interval = _level(trend, trend.mean, (trend.low, trend.high))
@@ -109,13 +109,3 @@ def _bars(points: Sequence[Point]) -> str:
     return "".join(
         _BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values
     )
-
-
-def _remark(history: History) -> str:
-    text = (
-        "Each run is one value, so that what changes from day to day is in the interval, of the runs since "
-        "the last change. Of runs that do not change, 5 % at most would show one."
-    )
-    if history.left_out:
-        text += f" Left out, for other work or no result: {listing(history.left_out, 3)}."
-    return text

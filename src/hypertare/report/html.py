@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hypertare.base import figures
 from hypertare.base.errors import InputError
@@ -12,24 +11,25 @@ from hypertare.base.units import human_size
 from hypertare.base.words import level_text, word
 from hypertare.report import (
     charts,
-    claims,
     every_trial,
     page,
     plots,
-    terms,
     translation,
     verdict,
 )
+from hypertare.report.claims import JUDGEMENT_TONES
+from hypertare.report.distributions import WITHIN, quantile_texts
 from hypertare.report.every_trial import EveryTrial
-from hypertare.report.model import Failure, Report
-from hypertare.report.page import Chart
-from hypertare.report.tables import grid, noise, platforms, published, totals
+from hypertare.report.model import Failure, Report, SeriesPoint
+from hypertare.report.tables import grid
 from hypertare.report.tables.found import tables
-from hypertare.report.vega import Spec
+from hypertare.report.tables.noise import noise_table
+from hypertare.report.tables.platforms import platform_table
+from hypertare.report.tables.totals import TOTALS, bars, lines
+from hypertare.report.terms import TERMS, terms_in
+from hypertare.report.vega import Chart
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of, meaning
-
-_QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,6 @@ class Section:
     every: EveryTrial | None
 
 
-def write(report: Report, path: Path, whole: Mapping[str, str] | None = None) -> None:
-    """Writes the report's file, whole or not at all.
-
-    Args:
-        whole: see `render`.
-
-    Raises:
-        InputError: as `render`.
-        MachineError: the file cannot be written.
-    """
-    page.write(render(report, whole), path)
-
-
 def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
     """The page.
 
@@ -95,33 +82,52 @@ def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
     Raises:
         InputError: no cell has these levels.
     """
+    summary, machine = report.summary, report.summary.machine
     chosen = _whole(report, whole or {})
     sections = list(_sections(report, chosen))
     overview, asked = _overview(report), list(_plots(report))
+    drawn = [*asked, *([overview] if overview else [])]
+    for section in sections:
+        groups = filter(None, (section.lead, *section.others))
+        drawn += [group.chart for group in groups if group.chart]
+        drawn += section.charts
+    # One factor's level, as `--cell` takes it.
+    levels = [item for cell in report.cells.values() for item in cell.items()]
+    example = f"{levels[-1][0]}={level_text(levels[-1][1])}" if levels else ""
     return page.render(
         "report.html.j2",
-        [*asked, *_all_charts(overview, sections)],
+        drawn,
         {section.id: section.every.data() for section in sections if section.every},
         report=report,
-        summary=report.summary,
-        facts=_facts(report),
-        meaning=meaning(report.summary.clock, report.summary.machine.walks),
+        summary=summary,
+        facts=[
+            *page.where(summary),
+            ("trials", str(len(report.trials))),
+            *page.when(summary),
+        ],
+        meaning=meaning(summary.clock, summary.machine.walks),
         overview=overview,
-        terms=terms.met(_first_read(report, overview)),
-        every_term=terms.MEANINGS,
+        terms=terms_in(_first_read(report, overview)),
+        every_term=TERMS,
         sections=sections,
         plots=asked,
         findings=[*grid.tables(report), *tables(report)],
-        noise=noise.table(report),
+        noise=noise_table(report),
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
         folded=report.has_many_cells,
         whole=len(chosen),
-        example=_example(report),
+        example=example,
         marks=verdict.MARKS,
-        tones=claims.TONES,
-        environment=list(_environment(report)),
-        platforms=platforms.table(report.summary),
+        tones=JUDGEMENT_TONES,
+        environment=[
+            ("CPU", f"{machine.cpus} x {machine.cpu}"),
+            ("memory", human_size(machine.memory)),
+            ("kernel", f"Linux {machine.kernel}, {machine.architecture}"),
+            ("distribution", machine.distribution),
+            *sorted(({"hypertare": summary.hypertare} | summary.versions).items()),
+        ],
+        platforms=platform_table(summary),
         output=_output,
     )
 
@@ -131,25 +137,18 @@ def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
 
 def _plots(report: Report) -> Iterator[Chart]:
     """What stands above the cells: totals, what the study asks to be drawn, what guests left for."""
-    lines = totals.lines(report.summary, report.wording)
-    bars = list(totals.bars(lines, report.summary.published))
-    if bars:
+    summary = report.summary
+    of_native = list(bars(lines(summary, report.wording), summary.published))
+    if of_native:
         head = ("workload", "setting", "part", "native is 1 (virtual)")
-        shown = ((b.workload, b.name, b.part, figures.significant(b.ratio, 4)) for b in bars)
-        note = f"{totals.FORM.note} Crosses: published ratios, each from measurements of one's own."
-        yield Chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
-    if theirs := published.table(report.summary.published).rows:
+        shown = ((b.workload, b.name, b.part, figures.significant(b.ratio, 4)) for b in of_native)
+        note = f"{TOTALS.note} Crosses: published ratios, each from measurements of one's own."
         yield Chart(
-            "published-plot",
-            published.FORM.name,
-            published.FORM.note,
-            charts.published(report.summary.published, report),
-            tuple(column.name for column in published.FORM.columns),
-            tuple(row.cells for row in theirs),
+            "totals-plot", "Against native", note, charts.totals(of_native), head, tuple(shown)
         )
-    for number, one in enumerate(plots.drawn(report)):
-        yield Chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
-
+    if theirs := charts.published(summary.published, report):
+        yield theirs
+    yield from plots.drawn(report)
     for kind in (translation.EXITS, translation.FAULTS, translation.MAPPINGS):
         yield from _translations(report, kind)
 
@@ -170,18 +169,8 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
         yield Chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
 
 
-def _facts(report: Report) -> list[tuple[str, str]]:
-    trials = ("trials", str(len(report.trials)))
-    return [*page.where(report.summary), trials, *page.when(report.summary)]
-
-
 def _overview(report: Report) -> Chart | None:
-    leading = [
-        estimate
-        for estimate in report.estimates()
-        if estimate.cost is not None
-        and estimate.response == report.meta.headline.get(str(estimate.cell.get("workload")))
-    ]
+    leading = [one for one in report.leading if one.cost is not None]
     if not leading:
         return None
     rows = tuple(
@@ -216,7 +205,7 @@ def _first_read(report: Report, overview: Chart | None) -> Iterator[str]:
 
 def _whole(report: Report, asked: Mapping[str, str]) -> frozenset[str]:
     """Labels of the cells of which everything is shown."""
-    cells = report.cells()
+    cells = report.cells
     if not asked:
         return frozenset() if report.has_hundreds_of_cells else frozenset(cells)
     found = frozenset(
@@ -236,14 +225,8 @@ def _whole(report: Report, asked: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def _example(report: Report) -> str:
-    """One factor's level, as `--cell` takes it; nothing where no cell has one."""
-    levels = [item for cell in report.cells().values() for item in cell.items()]
-    return f"{levels[-1][0]}={level_text(levels[-1][1])}" if levels else ""
-
-
 def _sections(report: Report, whole: Container[str]) -> Iterator[Section]:
-    for number, (label, cell) in enumerate(report.cells().items()):
+    for number, (label, cell) in enumerate(report.cells.items()):
         key, workload = f"cell{number}", str(cell.get("workload"))
         leading = report.meta.headline.get(workload, "")
         if label not in whole:
@@ -275,8 +258,14 @@ def _groups(
             continue
         chart = None
         if every and (column := columns.get(response.name)):
-            drawn = charts.trials(key, every, column, chosen, report)
-            chart = _trials_chart(f"{key}r{number}", column.name, drawn, f"{key}-trials")
+            chart = Chart(
+                f"{key}r{number}",
+                f"Every trial: {column.name}",
+                "A point is a trial, from the first block at the top of its band to the last; hollow ones "
+                "are warm-ups and count for nothing. Bar: mean and interval.",
+                charts.trials(key, every, column, chosen, report),
+                table=f"{key}-trials",
+            )
         yield Group(
             word(response.name),
             response.title,
@@ -306,17 +295,6 @@ def _row(report: Report, estimate: Estimate) -> EstimateRow:
     )
 
 
-def _trials_chart(key: str, name: str, drawn: Spec, table: str) -> Chart:
-    return Chart(
-        key,
-        f"Every trial: {name}",
-        "A point is a trial, from the first block at the top of its band to the last; hollow ones "
-        "are warm-ups and count for nothing. Bar: mean and interval.",
-        drawn,
-        table=table,
-    )
-
-
 def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
     """The charts of a cell that are of no single response."""
     ecdf = [point for point in report.ecdf if point.cell == label]
@@ -327,8 +305,12 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
             "All round trips of all counted trials. They are not independent: the intervals above "
             "come from trials.",
             charts.ecdf(ecdf, report),
-            ("platform", *(f"{100 * share:g} % within" for share in _QUANTILES)),
-            tuple(_quantiles(report, label)),
+            ("platform", *WITHIN),
+            tuple(
+                (platform, *quantile_texts(points, f"s{mark_of(report.summary.clock)}"))
+                for platform in report.platforms
+                if (points := [point for point in ecdf if point.platform == platform])
+            ),
         )
     polls = [one for one in report.polls if one.cell == label]
     if polls:
@@ -351,7 +333,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
             "One line a trial and task. Intervals within a trial are no replicates.",
             charts.series(series, report),
             ("trial", "platform", "task", "least", "greatest"),
-            tuple(_ranges(report, label)),
+            tuple(_ranges(report, series)),
         )
     cpu = [time for time in report.cpu if time.cell == label]
     if cpu:
@@ -369,25 +351,10 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
 
 
-def _quantiles(report: Report, label: str) -> Iterator[tuple[str, ...]]:
-    for platform in report.platforms:
-        points = [p for p in report.ecdf if p.cell == label and p.platform == platform]
-        if points:
-            yield (
-                platform,
-                *(
-                    _quantity(report, next(p.value_s for p in points if p.share >= share), "s")
-                    for share in _QUANTILES
-                ),
-            )
-
-
-def _ranges(report: Report, label: str) -> Iterator[tuple[str, ...]]:
+def _ranges(report: Report, points: Sequence[SeriesPoint]) -> Iterator[tuple[str, ...]]:
     lines: dict[tuple[int, str, str], list[float]] = {}
-    for point in report.series:
-        if point.cell == label:
-            key = (point.trial, point.platform, point.task)
-            lines.setdefault(key, []).append(point.value)
+    for point in points:
+        lines.setdefault((point.trial, point.platform, point.task), []).append(point.value)
     for (trial, platform, task), values in lines.items():
         ends = [_quantity(report, end, "b/s") for end in (min(values), max(values))]
         yield (str(trial), platform, task, *ends)
@@ -398,30 +365,7 @@ def _quantity(report: Report, value: float, unit: str) -> str:
     return figures.quantity(value, unit + mark_of(report.summary.clock))
 
 
-def _environment(report: Report) -> Iterator[tuple[str, str]]:
-    machine = report.summary.machine
-    yield "CPU", f"{machine.cpus} x {machine.cpu}"
-    yield "memory", human_size(machine.memory)
-    yield "kernel", f"Linux {machine.kernel}, {machine.architecture}"
-    yield "distribution", machine.distribution
-    yield from sorted(({"hypertare": report.summary.hypertare} | report.summary.versions).items())
-
-
-def _interval_name(report: Report) -> str:
-    return verdict.confidence_text(report.meta.confidence)
-
-
 def _output(failure: Failure) -> list[tuple[str, str]]:
     """What a failed trial left to read."""
     console = [("console", "\n".join(failure.console))] if failure.console else []
     return console + list(failure.output.items())
-
-
-def _all_charts(overview: Chart | None, sections: Sequence[Section]) -> Iterator[Chart]:
-    if overview:
-        yield overview
-    for section in sections:
-        for group in (section.lead, *section.others):
-            if group and group.chart:
-                yield group.chart
-        yield from section.charts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypertare.base.level import Level
 from hypertare.base.units import parse_of_capacity, parse_rate, parse_size
 
@@ -9,11 +11,9 @@ OF_CAPACITY = "% of capacity"
 
 
 def shown(level: Level) -> str:
-    return (
-        str(level).replace(f" {OF_CAPACITY}", " %")
-        if not isinstance(level, bool)
-        else ("on" if level else "off")
-    )
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return str(level).replace(f" {OF_CAPACITY}", " %")
 
 
 def number(level: Level) -> float | None:
@@ -23,9 +23,7 @@ def number(level: Level) -> float | None:
     if isinstance(level, int | float):
         return float(level)
     share = parse_of_capacity(level)
-    if share is not None:
-        return 100 * share
-    return None
+    return None if share is None else 100 * share
 
 
 def order(level: Level) -> tuple[int, float, str]:
@@ -39,3 +37,9 @@ def order(level: Level) -> tuple[int, float, str]:
             except ValueError:
                 continue
     return (1, 0.0, str(level)) if found is None else (0, found, "")
+
+
+def in_order(found: Iterable[Level]) -> list[str]:
+    """Their texts, each once, by what they mean."""
+    known = {shown(level): level for level in found}
+    return sorted(known, key=lambda text: order(known[text]))

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from hypertare.report import cached
+from hypertare.report.cached import cached_file, keep
 
 
 def charting_library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
-    file = cached.place(f"charts-{version('vl-convert-python')}.js")
+    file = cached_file(f"charts-{version('vl-convert-python')}.js")
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         import vl_convert
 
         made = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks its default
-        cached.keep(file, made.encode())
+        keep(file, made.encode())
         return made

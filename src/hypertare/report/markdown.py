@@ -12,10 +12,10 @@ from hypertare.base.words import word
 from hypertare.report import charts, forest, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report
-from hypertare.report.tables import grid, published
+from hypertare.report.tables import grid
 from hypertare.report.tables.found import is_left_out, tables
 from hypertare.report.tables.table import Column, Table, text
-from hypertare.report.vega import Spec
+from hypertare.report.vega import Chart, Spec
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import meaning
 
@@ -44,7 +44,24 @@ def render(report: Report, *, every: bool = False) -> str:
         every: of many cells also each response, the points of plots and all changes of levels, for which
             there are tables over the factors else.
     """
-    return "\n".join(_lines(report, every)) + "\n"
+    lines = [*_head(report), *_claims(report)]
+    for one in (*forest.of_levels(report), *forest.of_platforms(report)):
+        lines += _forest(one)
+    lines += _remarks(report)
+    over_factors = tuple(grid.tables(report))
+    for table in over_factors:
+        lines += _found(table)
+    every = every or not over_factors or not report.has_many_cells
+    if every:
+        lines += _cells(report)
+        for plot in plots.drawn(report):
+            lines += ["", f"## {_text(plot.title)}", "", _text(plot.note), ""]
+            lines += _grid(tuple(map(text, plot.head)), plot.rows)
+    for table in tables(report):
+        if every or not is_left_out(table, report):
+            lines += _found(table)
+    lines += [*_warnings(report), *_how(report)]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -67,14 +84,10 @@ def brief(report: Report, folder: str, whole: str, most_words: int = 1500) -> Do
     """
     drawn = dict(_pictures(report))
     figures: list[str] = []
-    for name, (title, note, _) in drawn.items():
-        figures += [
-            f"![{_text(title)}]({folder}/{name})",
-            "",
-            f"*{_text(title)}. {_text(note)}*",
-            "",
-        ]
-    end = ["", "## How", "", *(f"- {_text(line)}" for line in _how(report)), "", whole]
+    for name, one in drawn.items():
+        title = _text(one.title)
+        figures += [f"![{title}]({folder}/{name})", "", f"*{title}. {_text(one.note)}*", ""]
+    end = [*_how(report), "", whole]
     for evidence in _WORDS_OF_EVIDENCE:
         start = [*_head(report), *_claims(report, evidence), *figures]
         room = most_words - _words(start) - _words(end)
@@ -84,26 +97,23 @@ def brief(report: Report, folder: str, whole: str, most_words: int = 1500) -> Do
         if (words := _words(part)) <= room:
             room -= words
             start += part
-    shown = {name: chart for name, (_, _, chart) in drawn.items()}
-    return Document("\n".join([*start, *end]) + "\n", shown)
+    specs = {name: one.specification for name, one in drawn.items()}
+    return Document("\n".join([*start, *end]) + "\n", specs)
 
 
-def _pictures(report: Report) -> Iterator[tuple[str, tuple[str, str, Spec]]]:
-    """File, title, note and chart of each."""
-    found = report.summary.published
-    if published.table(found).rows:
-        form = published.FORM
-        yield "published.svg", (form.name, form.note, charts.published(found, report))
+def _pictures(report: Report) -> Iterator[tuple[str, Chart]]:
+    """Each with the name of its file."""
+    if theirs := charts.published(report.summary.published, report):
+        yield "published.svg", theirs
     for number, one in enumerate(plots.drawn(report), 1):
-        yield f"figure-{number}.svg", (one.plot.title, one.note, one.chart)
+        yield f"figure-{number}.svg", one
 
 
 def _parts(report: Report) -> Iterator[list[str]]:
     """What goes into a short document if it has room for it, the most important first."""
     for one in (*forest.of_levels(report), *forest.of_platforms(report)):
         yield list(_forest(one))
-    marked = ((verdict.MARKS[said.tone], said.text) for said in report.remarks)
-    yield [f"- {mark} {_text(text)}" for mark, text in marked]
+    yield list(_remarks(report))
     for table in (*grid.tables(report), *tables(report)):
         if not is_left_out(table, report):
             yield list(_found(table))
@@ -129,26 +139,9 @@ def _head(report: Report) -> Iterator[str]:
         yield ""
 
 
-def _lines(report: Report, every: bool) -> Iterator[str]:
-    yield from _head(report)
-    yield from _claims(report)
-    for one in (*forest.of_levels(report), *forest.of_platforms(report)):
-        yield from _forest(one)
+def _remarks(report: Report) -> Iterator[str]:
     for sentence in report.remarks:
         yield f"- {verdict.MARKS[sentence.tone]} {_text(sentence.text)}"
-    over_factors = tuple(grid.tables(report))
-    for table in over_factors:
-        yield from _found(table)
-    every = every or not over_factors or not report.has_many_cells
-    if every:
-        yield from _cells(report)
-        yield from _plots(report)
-    for table in tables(report):
-        if every or not is_left_out(table, report):
-            yield from _found(table)
-    yield from _warnings(report)
-    yield from ("", "## How", "")
-    yield from (f"- {_text(line)}" for line in _how(report))
 
 
 def _warnings(report: Report) -> Iterator[str]:
@@ -184,36 +177,33 @@ def _cut(text: str, most_words: int | None) -> str:
 
 
 def _cells(report: Report) -> Iterator[str]:
-    for label in report.cells():
+    confidence = report.meta.confidence
+    interval = Column(verdict.confidence_text(confidence))
+    around = Column(verdict.heading(report.summary.estimates, confidence))
+    named = (text("response"), text("platform"))
+    compared = (Column("change"), around, Column("difference"), around)
+    columns = (*named, Column("n"), Column("mean"), interval, *compared)
+    for label in report.cells:
         if estimates := report.estimates(label):
             yield from ("", f"## {_text(label)}", "")
-            yield from _grid(_columns(report), (_row(report, one) for one in estimates))
+            yield from _grid(columns, (_row(report, one) for one in estimates))
 
 
 def _how(report: Report) -> Iterator[str]:
     """Yields how the figures were made: date, seed, machine, versions and command."""
     summary, machine = report.summary, report.summary.machine
     lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
-    yield (
-        f"{summary.started:%d %B %Y}, seed {summary.seed}, "
-        f"{len(report.trials)} trials, {len(report.failures)} of them failed"
-        + (f", in {human_duration(lasted)}" if lasted is not None else "")
-    )
-    yield (
+    took = f", in {human_duration(lasted)}" if lasted is not None else ""
+    made = [
+        f"{summary.started:%d %B %Y}, seed {summary.seed}, {len(report.trials)} trials, "
+        f"{len(report.failures)} of them failed{took}",
         f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "
-        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}"
-    )
-    yield ", ".join(f"{name} {version}" for name, version in summary.versions.items())
-    if report.meta.argv:
-        yield report.commands[0]
-    yield from (warning for warning in report.warnings if warning.startswith(CLAIMS_OF))
-
-
-def _plots(report: Report) -> Iterator[str]:
-    """The figures of the plots that the study asks for."""
-    for one in plots.drawn(report):
-        yield from ("", f"## {_text(one.plot.title)}", "", _text(one.note), "")
-        yield from _grid(tuple(map(text, one.head)), one.rows)
+        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}",
+        ", ".join(f"{name} {version}" for name, version in summary.versions.items()),
+        *(report.commands[:1] if report.meta.argv else ()),
+        *(warning for warning in report.warnings if warning.startswith(CLAIMS_OF)),
+    ]
+    yield from ("", "## How", "", *(f"- {_text(line)}" for line in made))
 
 
 def _found(table: Table) -> Iterator[str]:
@@ -233,15 +223,6 @@ def _forest(one: Forest) -> Iterator[str]:
         cells = map(_text, (row.name, row.value, row.change, row.interval))
         yield f"| {' | '.join(cells)} | {drawn} |"
     yield ""
-
-
-def _columns(report: Report) -> tuple[Column, ...]:
-    confidence = report.meta.confidence
-    interval = Column(verdict.confidence_text(confidence))
-    around = Column(verdict.heading(report.summary.estimates, confidence))
-    named = (text("response"), text("platform"))
-    compared = (Column("change"), around, Column("difference"), around)
-    return (*named, Column("n"), Column("mean"), interval, *compared)
 
 
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:

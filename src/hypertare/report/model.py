@@ -6,7 +6,7 @@ After `gather` nothing is read any more: terminal, page, Markdown and data are f
 from __future__ import annotations
 
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,19 +16,20 @@ from hypertare.base.level import Level
 from hypertare.base.response import ELAPSED, Response
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.findings import cell_order
+from hypertare.findings.conditions import disturbed
 from hypertare.findings.summarise import Measured, measured
 from hypertare.probes.napi import NAPI
 from hypertare.probes.polls_traced import POLLS_TRACED
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import (
-    Histogram,
     Interval,
     NodeReady,
     ProbeValues,
     Record,
     TaskResult,
 )
-from hypertare.report import claims, colours, factors, failures, verdict, work_done
+from hypertare.report import colours, factors, failures, verdict, work_done
+from hypertare.report.claims import of_claims
 from hypertare.report.translation import MeanCount, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import INTERRUPTED, Meta, Store
@@ -186,12 +187,9 @@ class Report:
         """The colour of each of `platforms`, by name."""
         return colours.of_platforms(self.platform_of)
 
+    @cached_property
     def cells(self) -> dict[str, dict[str, Level]]:
         """The cells by their labels, in the order in which the study names their levels."""
-        return self._cells
-
-    @cached_property
-    def _cells(self) -> dict[str, dict[str, Level]]:
         made: dict[str, dict[str, Level]] = {}
         for trial in cell_order.in_order(
             of_cells(self.trials), self.meta.settings, self.meta.platforms
@@ -211,12 +209,12 @@ class Report:
     @property
     def has_many_cells(self) -> bool:
         """Whether figures over all cells come first, and single cells only on request."""
-        return len(self.cells()) > MOST_CELLS
+        return len(self.cells) > MOST_CELLS
 
     @property
     def has_hundreds_of_cells(self) -> bool:
         """Whether a page shows only the leading response of each cell, and more of the cells asked for."""
-        return len(self.cells()) > MOST_WHOLE_CELLS
+        return len(self.cells) > MOST_WHOLE_CELLS
 
     def points_of(self, label: str, response: str) -> list[Point]:
         """Every good trial's value of a response in a cell."""
@@ -254,32 +252,32 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
     """
     meta = store.meta
     trials = (of or measured(store)).trials
-    wording = Wording.of(meta, summary, of_cells(trials))
+    wording = Wording.of(summary, of_cells(trials))
     series: list[SeriesPoint] = []
-    ecdf = _EcdfMaker()
-    polls = _PollsMaker()
+    round_trips: defaultdict[_Place, Counter[float]] = defaultdict(Counter)
+    polls: defaultdict[_Place, Counter[int]] = defaultdict(Counter)
     cpu = _CpuMaker(summary)
     translation = Tally()
     failed: list[Failure] = []
     printed: dict[str, str] = {}
     besides = work_done.Besides()
     for trial in trials:
-        place = _Place.of(trial, wording)
+        place = _, cell = _place(trial, wording)
         records = store.records(trial.planned.id)
         if trial.status == "ok" and trial.planned.platform == meta.baseline:
-            printed.setdefault(place.cell, work_done.last_line(records))
+            printed.setdefault(cell, work_done.last_line(records))
             besides.add(trial.planned.workload, records)
         if trial.status == "failed":
             failed.append(_failure(trial, place, records))
         elif trial.planned.kind == "warmup":
-            polls.add(place, records, POLLS_TRACED.name)
+            polls[place].update(_polls(records, POLLS_TRACED.name))
         elif trial.counts:
             records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
             series += _series(trial, place, records)
-            ecdf.add(place, records)
-            polls.add(place, records, NAPI.name)
+            round_trips[place].update(_round_trips(records))
+            polls[place].update(_polls(records, NAPI.name))
             cpu.add(trial, place, records)
-            translation.add(place.platform, place.cell, trial.planned.workload, records)
+            translation.add(*place, trial.planned.workload, records)
     return Report(
         source=store.path,
         meta=meta,
@@ -290,8 +288,12 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
         remarks=tuple(_remarks(meta, summary, wording, trials, printed, besides)),
         points=tuple(_points(of_cells(trials), wording)),
         series=tuple(series),
-        ecdf=tuple(ecdf.points()),
-        polls=tuple(polls.polls()),
+        ecdf=tuple(_ecdf(round_trips)),
+        polls=tuple(
+            Polls(*place, packets, count, count / counts.total())
+            for place, counts in polls.items()
+            for packets, count in sorted(counts.items())
+        ),
         cpu=tuple(cpu.times()),
         translation=tuple(translation.parts()),
         failures=tuple(failed),
@@ -311,25 +313,23 @@ def of_cells(trials: Iterable[FinishedTrial]) -> tuple[FinishedTrial, ...]:
 def in_order(estimates: Iterable[Estimate], meta: Meta, wording: Wording) -> list[Estimate]:
     """By cell, response and platform as the study names them; a summary's stand by cell."""
     every = list(estimates)
-    labels = [wording.label(one.cell) for one in every]
-    cells = _places(dict.fromkeys(labels))
+    cells = _places(dict.fromkeys(wording.label(one.cell) for one in every))
     platforms = _places(meta.platforms)
     responses = {
         workload: _places(response.name for response in known)
         for workload, known in meta.responses.items()
     }
 
-    def place(number: int) -> tuple[int, int, int, str]:
-        one = every[number]
+    def place(one: Estimate) -> tuple[int, int, int, str]:
         known = responses.get(str(one.cell.get("workload")), {})
         return (
-            cells[labels[number]],
+            cells[wording.label(one.cell)],
             known.get(one.response, len(known)),
             platforms.get(one.platform, len(platforms)),
             wording.platform(one.platform, one.cell),
         )
 
-    return [every[number] for number in sorted(range(len(every)), key=place)]
+    return sorted(every, key=place)
 
 
 def _leading(summary: Summary, meta: Meta, wording: Wording) -> list[Estimate]:
@@ -345,22 +345,18 @@ def _leading(summary: Summary, meta: Meta, wording: Wording) -> list[Estimate]:
 # --- parts
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a trial's numbers are shown: its platform's and its cell's name."""
+_Place = tuple[str, str]
+"""Where a trial's numbers are shown: its platform's and its cell's name."""
 
-    platform: str
-    cell: str
 
-    @classmethod
-    def of(cls, trial: FinishedTrial, wording: Wording) -> _Place:
-        planned = trial.planned
-        return cls(wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
+def _place(trial: FinishedTrial, wording: Wording) -> _Place:
+    planned = trial.planned
+    return wording.platform(planned.platform, planned.cell), wording.label(planned.cell)
 
 
 def _answers(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
     sentences = (
-        claims.answer(summary.claims),
+        of_claims(summary.claims),
         factors.fastest(summary, wording),
         None if summary.fastest else factors.answer(summary, wording),
         verdict.answer(_leading(summary, meta, wording), wording),
@@ -383,38 +379,27 @@ def _remarks(
     printed: Mapping[str, str],
     besides: work_done.Besides,
 ) -> Iterator[Sentence]:
-    yield from work_done.sentences(summary, meta.baseline, wording, printed)
+    yield from work_done.no_work(summary, meta.baseline, wording, printed)
     yield from besides.sentences()
     by_clock = {name for name, response in meta.headline.items() if response == ELAPSED}
     yield from work_done.waiting(summary, meta.baseline, wording, by_clock)
     yield from work_done.fixed_time(summary, meta.baseline, wording, by_clock)
     yield from factors.turned(summary.levels, wording)
-    counts: dict[tuple[str, str], int] = {}
-    for trial in trials:
-        planned = trial.planned
-        key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
-        counts[key] = counts.get(key, 0) + 1
+    counts = Counter(_place(trial, wording) for trial in trials)
     yield from failures.sentences(summary.failed, meta.baseline, wording, counts)
-    yield from verdict.disturbances(summary)
+    if summary.disturbances:
+        # They took CPU time from the run.
+        yield Sentence("unknown", disturbed(summary.disturbances))
     if _leading(summary, meta, wording):
         yield verdict.least(summary, wording, meta.headline)
 
 
 def _points(trials: Iterable[FinishedTrial], wording: Wording) -> Iterator[Point]:
     for trial in trials:
-        place = _Place.of(trial, wording)
-        planned = trial.planned
+        planned, place = trial.planned, _place(trial, wording)
+        at = (planned.id, planned.block, planned.boot, *place)
         for response, value in trial.values.items():
-            yield Point(
-                planned.id,
-                planned.block,
-                planned.boot,
-                place.platform,
-                place.cell,
-                response,
-                value,
-                planned.kind,
-            )
+            yield Point(*at, response, value, planned.kind)
 
 
 def _series(
@@ -424,73 +409,52 @@ def _series(
     what = next((name for name in _SERIES if any(name in i.values for i in intervals)), None)
     for interval in intervals:
         if what is not None and what in interval.values:
-            yield SeriesPoint(
-                trial.planned.id,
-                place.platform,
-                place.cell,
-                interval.task,
-                what,
-                (interval.begin_s + interval.end_s) / 2,
-                interval.values[what],
-            )
+            middle = (interval.begin_s + interval.end_s) / 2
+            value = interval.values[what]
+            yield SeriesPoint(trial.planned.id, *place, interval.task, what, middle, value)
 
 
-class _EcdfMaker:
-    """Adds up the round-trip times of every trial of a platform in a cell."""
-
-    def __init__(self) -> None:
-        self._counts: dict[_Place, dict[float, int]] = {}
-
-    def add(self, place: _Place, records: Sequence[Record]) -> None:
-        for record in records:
-            histogram = record.histograms.get("rtt") if isinstance(record, TaskResult) else None
-            if histogram and histogram.unit in _SECONDS:
-                counts = self._counts.setdefault(place, {})
-                for edge, count in _buckets(histogram):
-                    counts[edge] = counts.get(edge, 0) + count
-
-    def points(self) -> Iterator[EcdfPoint]:
-        for place, counts in self._counts.items():
-            total = sum(counts.values())
-            below, shown = 0, -1.0
-            for edge in sorted(counts):
-                below += counts[edge]
-                share = below / total
-                if share - shown >= 1 / _ECDF_POINTS or below == total:
-                    shown = share
-                    yield EcdfPoint(place.platform, place.cell, edge, share)
+def _round_trips(records: Sequence[Record]) -> Counter[float]:
+    """How many took how many seconds, in a trial's histograms."""
+    counts: Counter[float] = Counter()
+    for record in records:
+        histogram = record.histograms.get("rtt") if isinstance(record, TaskResult) else None
+        if histogram and histogram.unit in _SECONDS:
+            for edge, count in histogram.buckets:
+                # Nought has no place on a logarithmic axis.
+                if count > 0 and edge > 0:
+                    counts[edge * _SECONDS[histogram.unit]] += count
+    return counts
 
 
-class _PollsMaker:
-    """Adds up the packets per poll of every trial of a platform in a cell."""
+def _ecdf(round_trips: Mapping[_Place, Counter[float]]) -> Iterator[EcdfPoint]:
+    for place, counts in round_trips.items():
+        total = counts.total()
+        below, shown = 0, -1.0
+        for edge, count in sorted(counts.items()):
+            below += count
+            share = below / total
+            if share - shown >= 1 / _ECDF_POINTS or below == total:
+                shown = share
+                yield EcdfPoint(*place, edge, share)
 
-    def __init__(self) -> None:
-        self._counts: dict[_Place, Counter[int]] = {}
 
-    def add(self, place: _Place, records: Sequence[Record], probe: str) -> None:
-        # Only the node under test is asked for its polls.
-        for record in records:
-            if isinstance(record, ProbeValues) and record.probe == probe:
-                self._counts.setdefault(place, Counter()).update(
-                    NAPI.histogram(records, record.node)
-                )
-
-    def polls(self) -> Iterator[Polls]:
-        for place, counts in self._counts.items():
-            total = counts.total()
-            for packets in sorted(counts):
-                count = counts[packets]
-                yield Polls(place.platform, place.cell, packets, count, count / total)
+def _polls(records: Sequence[Record], probe: str) -> Counter[int]:
+    """How many found how many packets. Only the node under test is asked for its polls."""
+    counts: Counter[int] = Counter()
+    for record in records:
+        if isinstance(record, ProbeValues) and record.probe == probe:
+            counts.update(NAPI.histogram(records, record.node))
+    return counts
 
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
-
-def _buckets(histogram: Histogram) -> Iterator[tuple[float, int]]:
-    for edge, count in histogram.buckets:
-        # Nought has no place on a logarithmic axis.
-        if count > 0 and edge > 0:
-            yield edge * _SECONDS[histogram.unit], count
+_SEEN = {
+    "outside": ("cgroup", "VMM, from outside"),
+    "stat": ("whole machine", "guest, from inside"),
+}
+"""What a probe sees of a node that is no guest, and of a guest."""
 
 
 class _CpuMaker:
@@ -498,33 +462,25 @@ class _CpuMaker:
 
     def __init__(self, summary: Summary) -> None:
         self._guests = {state.node for state in summary.platforms if state.vmm}
-        self._sums: dict[tuple[_Place, str], dict[str, float]] = {}
-        self._trials: dict[tuple[_Place, str], set[int]] = {}
+        self._sums: defaultdict[tuple[_Place, str], dict[str, float]] = defaultdict(
+            lambda: dict.fromkeys(_MODES, 0.0)
+        )
+        self._trials: defaultdict[tuple[_Place, str], set[int]] = defaultdict(set)
 
     def add(self, trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> None:
         for record in records:
-            seen = self._seen(record) if isinstance(record, ProbeValues) else None
-            if seen is None or not isinstance(record, ProbeValues) or not record.values:
-                continue
-            sums = self._sums.setdefault((place, seen), {})
-            for mode, names in _MODES.items():
-                seconds = sum(record.values.get(name, 0.0) for name in names)
-                sums[mode] = sums.get(mode, 0.0) + seconds
-            self._trials.setdefault((place, seen), set()).add(trial.planned.id)
-
-    def _seen(self, record: ProbeValues) -> str | None:
-        guest = record.node in self._guests
-        if record.probe == "outside":
-            return "VMM, from outside" if guest else "cgroup"
-        if record.probe == "stat":
-            return "guest, from inside" if guest else "whole machine"
-        return None
+            if isinstance(record, ProbeValues) and record.probe in _SEEN and record.values:
+                seen = _SEEN[record.probe][record.node in self._guests]
+                for mode, names in _MODES.items():
+                    seconds = sum(record.values.get(name, 0.0) for name in names)
+                    self._sums[place, seen][mode] += seconds
+                self._trials[place, seen].add(trial.planned.id)
 
     def times(self) -> Iterator[CpuTime]:
         for (place, seen), sums in self._sums.items():
             trials = len(self._trials[place, seen])
             for mode, seconds in sums.items():
-                yield CpuTime(place.platform, place.cell, seen, mode, seconds / trials, trials)
+                yield CpuTime(*place, seen, mode, seconds / trials, trials)
 
 
 def _failure(trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> Failure:
@@ -532,14 +488,8 @@ def _failure(trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> 
     for record in records:
         if isinstance(record, TaskResult):
             output |= {f"{record.node}, {name}": text for name, text in record.text.items() if text}
-    return Failure(
-        trial.planned.id,
-        place.platform,
-        place.cell,
-        trial.error or "no reason given",
-        trial.console,
-        output,
-    )
+    reason = trial.error or "no reason given"
+    return Failure(trial.planned.id, *place, reason, trial.console, output)
 
 
 def _vmm_commands(store: Store) -> dict[str, str]:

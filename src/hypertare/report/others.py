@@ -9,9 +9,9 @@ The cost against the baseline is a measure of its own: it is what a busier machi
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator
+from json import dumps
 from typing import Any
 
 from hypertare.report.model import Report
@@ -23,7 +23,24 @@ def hyperfine(report: Report) -> str:
     """Returns the commands of a run as hyperfine's JSON. Other workloads have no elapsed time and are left
     out.
     """
-    return _text({"results": list(_results(report))})
+    results = []
+    for one in report.estimates():
+        if one.response == COMMAND.headline:
+            times = _times(report, one, one.response)
+            found = {
+                "command": _name(report, one),
+                "mean": one.estimate,
+                "stddev": statistics.stdev(times) if len(times) > 1 else None,
+                "median": statistics.median(times),
+                "user": _mean(report, one, "user"),
+                "system": _mean(report, one, "system"),
+                "min": min(times),
+                "max": max(times),
+                "times": times,
+                "exit_codes": [0] * len(times),
+            }
+            results.append(found)
+    return _text({"results": results})
 
 
 def bmf(report: Report) -> str:
@@ -44,7 +61,10 @@ def benchmark_action(report: Report) -> str:
     leading = list(_leading(report))
     costs = [one for one in leading if one.cost is not None]
     if costs:
-        entries = [_entry(_name(report, one), "%", *_per_cent(one)) for one in costs]
+        entries = []
+        for one in costs:
+            low, high = (None if e is None else 100 * e for e in (one.cost_low, one.cost_high))
+            entries.append(_entry(_name(report, one), "%", 100 * (one.cost or 0.0), low, high))
     else:
         entries = [
             _entry(_name(report, one), one.unit, one.estimate, one.low, one.high)
@@ -52,25 +72,6 @@ def benchmark_action(report: Report) -> str:
             if one.better == "lower"
         ]
     return _text(entries)
-
-
-def _results(report: Report) -> Iterator[dict[str, Any]]:
-    for one in report.estimates():
-        if one.response != COMMAND.headline:
-            continue
-        times = _times(report, one, one.response)
-        yield {
-            "command": _name(report, one),
-            "mean": one.estimate,
-            "stddev": statistics.stdev(times) if len(times) > 1 else None,
-            "median": statistics.median(times),
-            "user": _mean(report, one, "user"),
-            "system": _mean(report, one, "system"),
-            "min": min(times),
-            "max": max(times),
-            "times": times,
-            "exit_codes": [0] * len(times),
-        }
 
 
 def _times(report: Report, one: Estimate, response: str) -> list[float]:
@@ -101,12 +102,6 @@ def _metric(value: float, low: float | None, high: float | None) -> dict[str, fl
     return {"value": value, **{name: end for name, end in ends.items() if end is not None}}
 
 
-def _per_cent(one: Estimate) -> tuple[float, float | None, float | None]:
-    assert one.cost is not None
-    low, high = (None if end is None else 100 * end for end in (one.cost_low, one.cost_high))
-    return 100 * one.cost, low, high
-
-
 def _entry(
     name: str, unit: str, value: float, low: float | None, high: float | None
 ) -> dict[str, Any]:
@@ -115,4 +110,4 @@ def _entry(
 
 
 def _text(document: object) -> str:
-    return json.dumps(document, indent=2) + "\n"
+    return dumps(document, indent=2) + "\n"

@@ -13,39 +13,23 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.errors import MachineError
 from hypertare.base.units import human_duration
-from hypertare.report import charts, templates
+from hypertare.report import vega
 from hypertare.report.library import charting_library
-from hypertare.report.vega import Spec
+from hypertare.report.templates import load_template
+from hypertare.report.vega import Chart
 from hypertare.runs.summary import Summary
 
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
 
 _FOLDER = Path(__file__).parent
-_LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
-_DARK = charts.config("#e6eaf0", "#39424f", "transparent")
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart with what says the same in words and figures.
-
-    `head` and `rows` are its table; where that is of several charts, `table` names it instead.
-    """
-
-    id: str
-    title: str
-    note: str
-    specification: Spec
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    table: str = ""
+_LIGHT = vega.config("#1c2430", "#dfe4ea", "transparent")
+_DARK = vega.config("#e6eaf0", "#39424f", "transparent")
 
 
 def where(found: Summary | Tuning) -> list[tuple[str, str]]:
@@ -82,7 +66,7 @@ def render(
     specifications = {chart.id: chart.specification for chart in every}
     library = _script(charting_library())
     program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
-    return templates.find(template).render(
+    return load_template(template).render(
         **values,
         style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
         data=_json(

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from hypertare.base import figures
 from hypertare.base.units import parse_of_capacity
 from hypertare.base.words import factor_text, word
-from hypertare.report import (
-    charts,
-    colours,
-    distributions,
-    interactions,
-    levels,
-    stacks,
-    surfaces,
-    vega,
-    verdict,
-)
+from hypertare.report import charts, colours, distributions, fields, levels, stacks, vega, verdict
+from hypertare.report.interactions import PARALLEL, interaction
 from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
-from hypertare.report.vega import Spec, colour, field, fields, layers, mark, sized, until, values
+from hypertare.report.surfaces import surface
+from hypertare.report.vega import Chart, Spec, colour, field, layers, mark, sized, until, values
 from hypertare.runs.summary import Estimate
 from hypertare.study.plots import Plot
 
-_OTHERS: Mapping[str, Any] = {
-    "stacked": stacks,
-    "distribution": distributions,
-    "surface": surfaces,
-    "interaction": interactions,
+_OTHERS: Mapping[str, tuple[Any, str, Callable[..., Spec]]] = {
+    "stacked": (stacks, stacks.NOTE, stacks.chart),
+    "distribution": (distributions, distributions.NOTE, distributions.chart),
+    "surface": (fields, fields.NOTE, surface),
+    "interaction": (fields, PARALLEL, interaction),
 }
-"""What draws the other shapes: each has NOTE, found, chart, head and rows."""
+"""What draws the other shapes: what has found, head and rows; a note; and the chart."""
 
 _DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])
 _SHAPES = ("circle", "square", "triangle-up", "diamond")
@@ -42,71 +33,57 @@ _FEW_LEVELS = 10
 """So many an axis of numbers names one by one."""
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A plot's chart with the figures that it shows."""
-
-    plot: Plot
-    note: str
-    chart: Spec
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def drawn(report: Report) -> Iterator[Drawn]:
+def drawn(report: Report) -> list[Chart]:
     """Every plot of the run's study of which there are figures."""
+    made: list[Chart] = []
     for raw in report.meta.settings.get("plots", []):
         plot = Plot.model_validate(raw)
+        id = f"plot{len(made)}"
         if plot.shape == "lines":
-            estimates = [one for one in report.summary.estimates if _is_of(plot, one)]
+            estimates = [
+                one
+                for one in report.summary.estimates
+                if one.response == plot.y and plot.shows(one.cell)
+            ]
             if estimates:
-                estimates.sort(key=lambda one: [levels.order(one.cell[f]) for f in _by(plot)])
-                yield _drawn(plot, report, estimates)
+                estimates.sort(
+                    key=lambda one: [levels.order(one.cell[f]) for f in plot.factors[::-1]]
+                )
+                made.append(_lines(id, plot, report, estimates))
             continue
-        other = _OTHERS[plot.shape]
+        other, note, chart = _OTHERS[plot.shape]
         if found := other.found(plot, report):
-            yield Drawn(
-                plot,
-                _note(plot, other.NOTE),
-                other.chart(plot, report, found),
-                other.head(plot),
-                tuple(other.rows(plot, found)),
-            )
+            spec = chart(plot, report, found)
+            rows = tuple(other.rows(plot, found))
+            made.append(Chart(id, plot.title, _note(plot, note), spec, other.head(plot), rows))
+    return made
 
 
 def _note(plot: Plot, note: str) -> str:
     return f"{note} Published: {plot.published}" if plot.published else note
 
 
-def _is_of(plot: Plot, one: Estimate) -> bool:
-    return one.response == plot.y and plot.shows(one.cell)
-
-
-def _by(plot: Plot) -> tuple[str, ...]:
-    """Factors in the order in which a reader looks something up."""
-    return tuple(factor for factor in (plot.facet, plot.lines, plot.x) if factor is not None)
-
-
-def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
+def _lines(id: str, plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Chart:
     ends = (end for one in estimates for end in (verdict.mean(one), *verdict.mean_ends(one)))
     drawn = (end for end in ends if end is not None)
     divisor, unit = figures.axis_scale(drawn, estimates[0].unit)
-    others = _others(plot, estimates)
+    # In the order in which a reader looks something up.
+    by, others = plot.factors[::-1], _others(plot, estimates)
     rows = tuple(
         (
-            *(levels.shown(one.cell[factor]) for factor in _by(plot)),
-            *(levels.shown(one.cell[factor]) for factor in others),
+            *(levels.shown(one.cell[factor]) for factor in (*by, *others)),
             one.platform,
             *verdict.mean_text(one, one.unit),
         )
         for one in estimates
     )
-    names = [factor_text(factor) for factor in (*_by(plot), *others)]
+    names = [factor_text(factor) for factor in (*by, *others)]
     interval = verdict.confidence_text(report.meta.confidence)
     head = (*names, "platform", word(plot.y), interval)
     note = _note(plot, "Means with their intervals.")
     title = f"{word(plot.y)}, {unit}" if unit else word(plot.y)
-    return Drawn(plot, note, _chart(plot, estimates, others, divisor, title), head, rows)
+    spec = _chart(plot, estimates, others, divisor, title)
+    return Chart(id, plot.title, note, spec, head, rows)
 
 
 def _others(plot: Plot, estimates: Sequence[Estimate]) -> tuple[str, ...]:
@@ -138,7 +115,7 @@ def _chart(
         "tooltip": [
             field("level:N", title=factor_text(plot.x)),
             field("line:N", title=named or "line"),
-            *fields("mean:Q", "low:Q", "high:Q", format=",.4~r"),
+            *vega.fields("mean:Q", "low:Q", "high:Q", format=",.4~r"),
         ],
     }
     # What lies below another line shows between its dashes, and its points inside the other's.
@@ -173,7 +150,9 @@ def _x(plot: Plot, estimates: Sequence[Estimate], rows: Sequence[Mapping[str, An
     if any(row["x"] is None for row in rows):
         return field("level:N", title=title, sort=None)
     at = sorted({row["x"] for row in rows})
-    wide = at[0] > 0 and (at[-1] / at[0] > 30 or _doubles(at))
+    # Levels that grow by a factor stand apart on an axis of factors.
+    doubles = len(at) > 2 and all(high >= 1.9 * low for low, high in pairwise(at))
+    wide = at[0] > 0 and (at[-1] / at[0] > 30 or doubles)
     few = {"values": at} if len(at) <= _FEW_LEVELS else {}
     return field(
         "x:Q",
@@ -183,11 +162,6 @@ def _x(plot: Plot, estimates: Sequence[Estimate], rows: Sequence[Mapping[str, An
     )
 
 
-def _doubles(at: Sequence[float]) -> bool:
-    """Whether levels grow by a factor, so that an axis of factors shows them apart."""
-    return len(at) > 2 and all(high >= 1.9 * low for low, high in pairwise(at))
-
-
 def _row(
     plot: Plot, one: Estimate, others: Sequence[str], divisor: float, platforms: bool
 ) -> dict[str, Any]:
@@ -195,16 +169,13 @@ def _row(
     parts = [levels.shown(one.cell[plot.lines])] if plot.lines else []
     parts += [levels.shown(one.cell[factor]) for factor in others]
     parts += [one.platform] if platforms or not parts else []
-    mean, (low, high) = verdict.mean(one), verdict.mean_ends(one)
     return {
         "x": levels.number(level),
         "level": levels.shown(level),
         "line": ", ".join(parts),
         "platform": one.platform,
         "facet": levels.shown(one.cell[plot.facet]) if plot.facet else "",
-        "mean": mean / divisor,
-        "low": (mean if low is None else low) / divisor,
-        "high": (mean if high is None else high) / divisor,
+        **verdict.mean_row(one, divisor),
     }
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from hypertare.base import figures
+from hypertare.base.level import key
 from hypertare.base.words import factor_text, word
 from hypertare.report import charts, levels, vega, verdict
 from hypertare.report.colours import LEVELS
@@ -23,59 +23,54 @@ NOTE = (
 _DRIVER = {"outside_cpu": "driver_cpu", "outside_cpu_share": "driver_cpu_share"}
 """What stands under the guests' parts, where a driver domain works for them."""
 
-_DRIVER_NAME = "driver domain"
 _DRIVER_COLOUR = "#7a869a"
 
 
-@dataclass(frozen=True)
-class StackSegment:
-    """One guest's part of a bar, or the driver domain's."""
-
-    name: str
-    estimate: Estimate
-    label: str
-
-
-def found(plot: Plot, report: Report) -> list[StackSegment]:
+def found(plot: Plot, report: Report) -> list[Estimate]:
     """In the order of tables: by facet and level, the driver domain first, then guests by number.
 
     A guest that works alone is measured as the whole.
     """
-    baseline = report.meta.baseline
-    alone = [
-        e for e in report.summary.estimates if e.response == plot.y and not _is_several(e, report)
-    ]
-    parts = [
-        StackSegment(f"guest {one.guest or 1}", one, one.platform)
-        for one in (*alone, *report.summary.guests)
-        if one.response == plot.y and _is_of(plot, one, baseline)
-    ]
-    driver = [
-        StackSegment(_DRIVER_NAME, one, one.platform)
-        for one in report.summary.estimates
-        if one.response == _DRIVER.get(plot.y) and _is_of(plot, one, baseline)
-    ]
-    return sorted([*driver, *parts], key=lambda part: _place(plot, part))
+    every, guests = report.summary.estimates, report.summary.guests
+    of_several = {(one.platform, key(one.cell), one.response) for one in guests}
+    alone = (e for e in every if (e.platform, key(e.cell), e.response) not in of_several)
+    parts = [one for one in (*alone, *guests) if one.response == plot.y]
+    driver = [one for one in every if one.response == _DRIVER.get(plot.y)]
+    shown = (
+        one
+        for one in (*driver, *parts)
+        if one.platform != report.meta.baseline and plot.shows(one.cell)
+    )
+    return sorted(
+        shown,
+        key=lambda one: (
+            one.platform,
+            [levels.order(one.cell[factor]) for factor in (plot.facet, plot.x) if factor],
+            _number(plot, one),
+        ),
+    )
 
 
-def chart(plot: Plot, report: Report, parts: Sequence[StackSegment]) -> Spec:
+def chart(plot: Plot, report: Report, parts: Sequence[Estimate]) -> Spec:
     natives = _natives(plot, report)
-    highest = max([*_totals(plot, parts).values(), *(one.estimate for one in natives)])
-    divisor, unit = figures.scale(highest, parts[0].estimate.unit)
-    tallest = highest / divisor
-    names = sorted({part.name for part in parts}, key=_order_of_name)
-    shown = [levels.shown(part.estimate.cell[plot.x]) for part in parts]
-    order = sorted(dict.fromkeys(shown), key=lambda text: _level_place(plot, parts, text))
+    totals: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for one in parts:
+        totals[_facet(plot, one, parts), levels.shown(one.cell[plot.x])] += one.estimate
+    highest = max([*totals.values(), *(one.estimate for one in natives)])
+    divisor, unit = figures.scale(highest, parts[0].unit)
+    order = levels.in_order(one.cell[plot.x] for one in parts)
+    numbers = sorted({_number(plot, one) for one in parts})
     data = [
         {
-            "level": level,
-            "part": part.name,
-            "order": names.index(part.name),
-            "value": part.estimate.estimate / divisor,
-            "facet": _facet(plot, part, parts),
+            "level": levels.shown(one.cell[plot.x]),
+            "part": _name(_number(plot, one)),
+            "order": numbers.index(_number(plot, one)),
+            "value": one.estimate / divisor,
+            "facet": _facet(plot, one, parts),
         }
-        for part, level in zip(parts, shown, strict=True)
+        for one in parts
     ]
+    # A baseline's line belongs in the panes of every platform in its cell.
     lines = [
         {
             "level": levels.shown(one.cell[plot.x]),
@@ -83,18 +78,15 @@ def chart(plot: Plot, report: Report, parts: Sequence[StackSegment]) -> Spec:
             "facet": facet,
         }
         for one in natives
-        for facet in _facets_of(plot, one, parts)
+        for facet in dict.fromkeys(_facet(plot, e, parts) for e in parts if e.cell == one.cell)
     ]
-    colours = {
-        name: _DRIVER_COLOUR if name == _DRIVER_NAME else LEVELS[(int(name[6:]) - 1) % 8]
-        for name in names
-    }
+    colours = {_name(n): LEVELS[(n - 1) % 8] if n else _DRIVER_COLOUR for n in numbers}
     bars = {
         "x": field("level:N", title=factor_text(plot.x), sort=order, axis={"labelAngle": 0}),
         "y": field(
             "value:Q",
             title=f"{word(plot.y)}, {unit}",
-            scale={"domain": [0, tallest], "nice": True},
+            scale={"domain": [0, highest / divisor], "nice": True},
         ),
         "color": colour("part", colours),
         "order": field("order:Q"),
@@ -131,49 +123,29 @@ def head(plot: Plot) -> tuple[str, ...]:
     return (*named, "platform", "part", word(plot.y), "interval")
 
 
-def rows(plot: Plot, parts: Sequence[StackSegment]) -> Iterator[tuple[str, ...]]:
-    for part in parts:
-        one = part.estimate
+def rows(plot: Plot, parts: Sequence[Estimate]) -> Iterator[tuple[str, ...]]:
+    for one in parts:
         yield (
             *(levels.shown(one.cell[factor]) for factor in plot.factors),
-            part.label,
-            part.name,
+            one.platform,
+            _name(_number(plot, one)),
             *verdict.mean_text(one, one.unit),
         )
 
 
-def _is_several(one: Estimate, report: Report) -> bool:
-    """Whether an estimate is of several guests, each of which has an estimate of its own too."""
-    return any(
-        (e.platform, e.cell, e.response) == (one.platform, one.cell, one.response)
-        for e in report.summary.guests
-    )
+def _number(plot: Plot, one: Estimate) -> int:
+    """A guest's; 0 of the driver domain, whose response is another one."""
+    return one.guest or 1 if one.response == plot.y else 0
 
 
-def _is_of(plot: Plot, one: Estimate, baseline: str) -> bool:
-    return one.platform != baseline and plot.shows(one.cell)
+def _name(number: int) -> str:
+    return f"guest {number}" if number else "driver domain"
 
 
-def _place(plot: Plot, part: StackSegment) -> tuple[Any, ...]:
-    cell = part.estimate.cell
-    facet = levels.order(cell[plot.facet]) if plot.facet else (0, 0.0, "")
-    return (part.label, facet, levels.order(cell[plot.x]), _order_of_name(part.name))
-
-
-def _order_of_name(name: str) -> int:
-    return 0 if name == _DRIVER_NAME else int(name.removeprefix("guest "))
-
-
-def _level_place(plot: Plot, parts: Sequence[StackSegment], text: str) -> tuple[int, float, str]:
-    at = (part.estimate.cell[plot.x] for part in parts)
-    return levels.order(next(level for level in at if levels.shown(level) == text))
-
-
-def _facet(plot: Plot, part: StackSegment, parts: Sequence[StackSegment]) -> str:
-    platforms = len({one.label for one in parts}) > 1
-    named = [part.label] if platforms else []
+def _facet(plot: Plot, one: Estimate, parts: Sequence[Estimate]) -> str:
+    named = [one.platform] if len({part.platform for part in parts}) > 1 else []
     if plot.facet:
-        named.append(f"{factor_text(plot.facet)} {levels.shown(part.estimate.cell[plot.facet])}")
+        named.append(f"{factor_text(plot.facet)} {levels.shown(one.cell[plot.facet])}")
     return ", ".join(named)
 
 
@@ -186,17 +158,3 @@ def _natives(plot: Plot, report: Report) -> list[Estimate]:
         for one in report.summary.estimates
         if (one.response, one.platform) == (plot.y, report.meta.baseline) and plot.shows(one.cell)
     ]
-
-
-def _facets_of(plot: Plot, native: Estimate, parts: Sequence[StackSegment]) -> list[str]:
-    """The panes in which a baseline's line belongs: of every platform in its cell."""
-    same = (part for part in parts if part.estimate.cell == native.cell)
-    return list(dict.fromkeys(_facet(plot, part, parts) for part in same))
-
-
-def _totals(plot: Plot, parts: Sequence[StackSegment]) -> dict[tuple[str, str], float]:
-    sums: dict[tuple[str, str], float] = {}
-    for part in parts:
-        at = (_facet(plot, part, parts), levels.shown(part.estimate.cell[plot.x]))
-        sums[at] = sums.get(at, 0.0) + part.estimate.estimate
-    return sums

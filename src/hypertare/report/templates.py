@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from jinja2.bccache import Bucket
 
-from hypertare.report import cached
+from hypertare.report.cached import cached_file, keep
 
 
 class _Compiled(jinja2.BytecodeCache):
@@ -30,15 +30,12 @@ class _Compiled(jinja2.BytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         made = io.BytesIO()
         bucket.write_bytecode(made)
-        cached.keep(self._file(bucket), made.getvalue())
+        keep(self._file(bucket), made.getvalue())
 
     @staticmethod
     def _file(bucket: Bucket) -> Path:
-        return cached.place(f"page-{_of(bucket.key, bucket.checksum, *_COMPILER)}.jinja")
-
-
-def _of(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+        made_of = "\0".join((bucket.key, bucket.checksum, *_COMPILER))
+        return cached_file(f"page-{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.jinja")
 
 
 _OPTIONS: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
@@ -52,10 +49,10 @@ _ENVIRONMENT = jinja2.Environment(
 _OF_RUNS = ("report.html.j2", "page.html.j2", "figure.html.j2")
 
 
-def find(name: str) -> jinja2.Template:
+def load_template(name: str) -> jinja2.Template:
     """By its file in this folder."""
     return _ENVIRONMENT.get_template(name)
 
 
 for _name in _OF_RUNS:
-    find(_name)
+    load_template(_name)

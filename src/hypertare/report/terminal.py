@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
 from rich.console import Console, Group, RenderableType
@@ -73,8 +73,11 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
         parts += chain.from_iterable(map(_found, grid.tables(report)))
         parts += _tables(report, report.estimates())
     else:
-        # Which factor matters is one table, over which cells it is known are many.
-        parts += _matters(report)
+        # Which factor matters is one table, over which cells it is known are many; unless the study's own
+        # questions are others: its claims are answered above.
+        is_asked = not report.summary.claims or bool(report.meta.settings.get("effects"))
+        if report.summary.effects and is_asked:
+            parts += _found(effects.brief(report.summary.effects, report.wording))
         parts += chain.from_iterable(map(_short, grid.tables(report)))
     for table in tables(report):
         # Rows show the largest changes of levels; of many levels there are pages of others.
@@ -94,14 +97,6 @@ def _short(table: Table) -> Iterator[RenderableType]:
         return
     where = f"{len(table.rows)} rows: --all, --html FILE or --format markdown"
     yield from (Text(), Text(f"{_title(table)}: {where}", style="dim"))
-
-
-def _matters(report: Report) -> list[RenderableType]:
-    """What matters most, unless the study's own questions are others: its claims are answered above."""
-    is_asked = not report.summary.claims or bool(report.meta.settings.get("effects"))
-    if not (report.summary.effects and is_asked):
-        return []
-    return list(_found(effects.brief(report.summary.effects, report.wording)))
 
 
 def _head(report: Report, every: bool) -> RenderableType:
@@ -124,20 +119,17 @@ def _forests(report: Report) -> Iterator[RenderableType]:
     for forests in (forest.of_levels(report), forest.of_platforms(report)):
         if forests:
             yield Text()
-            yield Forests(forests, forests[0].interval, _STYLES)
+            yield Forests(forests, _STYLES)
     if report.remarks and (report.answers or report.summary.claims):
         yield Text()
 
 
 def _sentence(sentence: Sentence) -> RenderableType:
     line = _marked(verdict.MARKS[sentence.tone], sentence.text, _STYLES[sentence.tone])
-    said = [Padding(Text(_line(one), style="dim"), (0, 0, 0, 4)) for one in sentence.lines]
+    # What a program printed keeps its indentation.
+    indented = [(len(one) - len(one.lstrip()), plain(one.strip())) for one in sentence.lines]
+    said = [Padding(Text(" " * by + one, style="dim"), (0, 0, 0, 4)) for by, one in indented]
     return Group(line, *said)
-
-
-def _line(text: str) -> str:
-    """A line that a program printed, with its indentation."""
-    return " " * (len(text) - len(text.lstrip())) + plain(text.strip())
 
 
 def _marked(mark: str, text: str, style: str) -> RenderableType:
@@ -155,9 +147,9 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
     header = ("", "n", "mean", confidence, "change", around)
     rows = {id(estimate): _row(report, estimate) for estimate in estimates}
     line = columns([header, *rows.values()])
-    for label in report.cells():
+    for label in report.cells:
         of_cell = [one for one in estimates if report.wording.label(one.cell) == label]
-        for place, (response, group) in enumerate(groupby(of_cell, key=lambda e: e.response)):
+        for place, (_, group) in enumerate(groupby(of_cell, key=lambda e: e.response)):
             if place == 0:
                 yield Text()
                 yield Text(plain(label), style="bold")
@@ -165,17 +157,17 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
                     yield Text(plain(f"printed last, natively: {printed}"), style="dim")
                 yield line(header, "")
             chosen = list(group)
-            yield _response(report, response, chosen[0])
+            yield Text(_response(report, chosen[0]), style="italic")
             for estimate in chosen:
                 yield line(rows[id(estimate)], _STYLES[verdict.tone(estimate)])
 
 
-def _response(report: Report, response: str, estimate: Estimate) -> Text:
-    unit = f"{estimate.unit}, " if figures.counted(estimate.unit) else ""
-    title = plain(report.wording.title(estimate.cell, response))
-    name = word(response)
+def _response(report: Report, one: Estimate) -> str:
+    unit = f"{one.unit}, " if figures.counted(one.unit) else ""
+    known = report.responses(str(one.cell.get("workload"))).get(one.response)
+    title, name = plain(known.title if known else one.response), word(one.response)
     named = title if title.startswith(name) else f"{name}: {title}"
-    return Text(f"{named} ({unit}{estimate.better} is better)", style="italic")
+    return f"{named} ({unit}{one.better} is better)"
 
 
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
@@ -205,7 +197,7 @@ def _claims(report: Report, every: bool) -> Iterator[RenderableType]:
     """Yields a sentence for each claim; of many, those that hold are without their evidence."""
     if report.summary.claims:
         yield Text()
-    short = _has_many_claims(report) and not every
+    short = len(report.summary.claims) > _MOST_CLAIMS and not every
     named = f"({report.meta.confidence * 100:g} % interval "
     known = False
     for claim in report.summary.claims:
@@ -221,10 +213,6 @@ def _claims(report: Report, every: bool) -> Iterator[RenderableType]:
         yield Padding(text, (0, 0, 0, 2), expand=False)
 
 
-def _has_many_claims(report: Report) -> bool:
-    return len(report.summary.claims) > _MOST_CLAIMS
-
-
 def _failures(report: Report) -> list[RenderableType]:
     """Returns the number of failures, and the reasons and console lines that no sentence has."""
     if not report.failures:
@@ -232,38 +220,24 @@ def _failures(report: Report) -> list[RenderableType]:
     count = len(report.failures)
     title = f"{count} of {len(report.trials)} trials failed; they are in no estimate"
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
-    groups = [
-        one for one in _alike(report.failures) if one[-1].console or not _is_said(one, report)
-    ]
-    for group in groups[:_MOST_FAILURES]:
-        text = _failed(group, report)
+    alike: dict[tuple[str, str, str], list[Failure]] = {}
+    for one in report.failures:
+        alike.setdefault((one.platform, one.cell, one.reason), []).append(one)
+    said = {key for key in alike if failures.is_said(key[-1], report.remarks)}
+    groups = [(key, group) for key, group in alike.items() if group[-1].console or key not in said]
+    for key, group in groups[:_MOST_FAILURES]:
+        platform, cell, reason = key
+        numbers = ", ".join(str(failure.trial) for failure in group)
+        text = f"trial{'s' if len(group) > 1 else ''} {numbers}: {platform}, {cell}"
+        if key not in said:
+            text += f": {reason}"
         lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
         last = [plain(line) for line in group[-1].console[-2:]]
         lines += [Padding(Text(line, style="dim"), (0, 0, 0, 4), expand=False) for line in last]
-    more = sum(map(len, groups[_MOST_FAILURES:]))
+    more = sum(len(group) for _, group in groups[_MOST_FAILURES:])
     if more:
         lines.append(Padding(Text(f"and {more} more"), (0, 0, 0, 2), expand=False))
     return lines
-
-
-def _is_said(group: Sequence[Failure], report: Report) -> bool:
-    return failures.is_said(group[0].reason, report.remarks)
-
-
-def _alike(found: Iterable[Failure]) -> list[list[Failure]]:
-    """Those of one platform in one cell with one reason together, in the order of the first."""
-    groups: dict[tuple[str, str, str], list[Failure]] = {}
-    for failure in found:
-        groups.setdefault((failure.platform, failure.cell, failure.reason), []).append(failure)
-    return list(groups.values())
-
-
-def _failed(group: Sequence[Failure], report: Report) -> str:
-    """Which trials, and why, unless a verdict has said that already."""
-    one = group[0]
-    numbers = ", ".join(str(failure.trial) for failure in group)
-    named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
-    return named if _is_said(group, report) else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report, every: bool) -> list[RenderableType]:
@@ -274,18 +248,17 @@ def _warnings(report: Report, every: bool) -> list[RenderableType]:
         lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
         texts = (Text(plain(warning)) for warning in report.warnings)
         return lines + [Padding(text, (0, 0, 0, 2), expand=False) for text in texts]
-    return [_marked("!", _first(w), "yellow") for w in _unsaid(report)[:_MOST_WARNINGS]]
+    firsts = (
+        re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
+        for text in _unsaid(report)[:_MOST_WARNINGS]
+    )
+    return [_marked("!", first, "yellow") for first in firsts]
 
 
 def _unsaid(report: Report) -> list[str]:
     """Returns the warnings except those about busy programs, which a sentence gives already."""
     disturbances = {warning(one) for one in report.summary.disturbances}
     return [text for text in report.warnings if text not in disturbances]
-
-
-def _first(text: str) -> str:
-    """Its first sentence."""
-    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
 
 
 def _rest(report: Report) -> Iterator[RenderableType]:
@@ -303,7 +276,7 @@ def _rest(report: Report) -> Iterator[RenderableType]:
         for count, noun in ((len(names), "response"), (warnings, "warning"))
         if count > 0
     ]
-    if _has_many_claims(report):
+    if len(report.summary.claims) > _MOST_CLAIMS:
         more.append("the evidence of claims that hold")
     if more:
         yield Text(f"  {', '.join(more)}: hypertare report RUN --all", style="dim")

@@ -23,35 +23,33 @@ class Forests:
     """Several forest plots below each other, with common columns."""
 
     forests: Sequence[Forest]
-    interval: str
     styles: Mapping[Tone, str]
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        head = self._head()
+        rows = [row for forest in self.forests for row in forest.rows]
+        mean = "mean" if any(row.value for row in rows) else ""
+        head = ("", mean, "change", self.forests[0].interval)
         widths = [
             max(cell_len(part) for part in column)
-            for column in zip(head, *map(_cells, self._rows()), strict=True)
+            for column in zip(head, *map(_cells, rows), strict=True)
         ]
         figures = sum(width + 2 for width in widths[1:] if width)
         room = options.max_width - _INDENT - figures
         if room < min(widths[0], _LEAST_NAME):
             yield from self._paragraphs(head)
             return
-        name, bar = _shares(widths[0], room)
+        # A bar is left out before a name is broken.
+        name = min(widths[0], room)
+        bar = min(room - name - 2, _MOST_BAR)
+        if bar < _LEAST_BAR:
+            bar = 0
         columns = [name, *widths[1:], bar]
-        yield _line(("", *head[1:], ""), columns, "")
+        yield _forest_line(("", *head[1:], ""), columns, "")
         for forest in self.forests:
             yield Text(plain(forest.title), style="italic")
             drawn = bars(forest, bar) if bar else [""] * len(forest.rows)
             for row, line in zip(forest.rows, drawn, strict=True):
-                yield _line((*_cells(row), line), columns, self.styles[row.tone])
-
-    def _head(self) -> tuple[str, ...]:
-        valued = any(row.value for row in self._rows())
-        return ("", "mean" if valued else "", "change", self.interval)
-
-    def _rows(self) -> list[Row]:
-        return [row for forest in self.forests for row in forest.rows]
+                yield _forest_line((*_cells(row), line), columns, self.styles[row.tone])
 
     def _paragraphs(self, head: Sequence[str]) -> RenderResult:
         for forest in self.forests:
@@ -69,14 +67,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (plain(row.name), plain(row.value), plain(change), plain(row.interval))
 
 
-def _shares(name: int, room: int) -> tuple[int, int]:
-    """Widths of names and bars: a bar is left out before a name is broken."""
-    name = min(name, room)
-    bar = room - name - 2
-    return (name, min(bar, _MOST_BAR)) if bar >= _LEAST_BAR else (name, 0)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], style: str) -> Grid:
+def _forest_line(cells: Sequence[str], widths: Sequence[int], style: str) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=False)
     shown = [place for place, width in enumerate(widths) if width]
     last = len(widths) - 1

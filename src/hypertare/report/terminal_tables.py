@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -21,43 +22,36 @@ def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], Ren
     """Lines whose columns are as wide as the widest of all rows, of which the first is the header. Where
     the figures leave no room for names, a line is a paragraph: no figure is ever cut off.
     """
-    head = rows[0]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-
-    def line(cells: Sequence[str], style: str) -> RenderableType:
-        return _Line(head, cells, widths, style)
-
-    return line
+    return partial(
+        _Line, rows[0], [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    )
 
 
 @dataclass(frozen=True)
 class _Line:
     head: Sequence[str]
-    cells: Sequence[str]
     widths: Sequence[int]
+    cells: Sequence[str]
     style: str
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         first, *rest = self.widths
         left = options.max_width - sum(rest) - 2 * len(rest)
-        if left >= min(first, _LEAST_NAME):
-            yield self._beside(min(first, left))
-        elif self.cells != self.head:
-            yield from below(self.head, self.cells, self.style)
-
-    def _beside(self, first: int) -> Grid:
+        if left < min(first, _LEAST_NAME):
+            if self.cells != self.head:
+                yield from below(self.head, self.cells, self.style)
+            return
         grid = Grid.grid(padding=(0, 2, 0, 0), expand=False)
-        grid.add_column(width=first, overflow="fold")
-        for width in self.widths[1:]:
+        grid.add_column(width=min(first, left), overflow="fold")
+        for width in rest:
             grid.add_column(width=width, justify="right", no_wrap=True)
         coloured = len(self.cells) - 2
-        grid.add_row(
-            *(
-                Text(cell, self.style if place >= coloured else "")
-                for place, cell in enumerate(self.cells)
-            )
+        texts = (
+            Text(cell, self.style if place >= coloured else "")
+            for place, cell in enumerate(self.cells)
         )
-        return grid
+        grid.add_row(*texts)
+        yield grid
 
 
 def below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[RenderableType]:

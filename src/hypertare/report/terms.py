@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-MEANINGS = {
+TERMS = {
     "block": "trials of all platforms, taken close together, in random order; only these are compared",
     "boot": "one start of a guest, a container or a machine; trials of one boot may resemble each other",
     "cell": "one level of each factor: a workload with its settings",
@@ -14,7 +14,7 @@ MEANINGS = {
 }
 
 
-def met(texts: Iterable[str]) -> list[tuple[str, str]]:
+def terms_in(texts: Iterable[str]) -> list[tuple[str, str]]:
     """The words that occur in what a reader has before him, each with its meaning."""
     text = " ".join(texts)
-    return [(w, said) for w, said in MEANINGS.items() if re.search(rf"\b{w}s?\b", text, re.I)]
+    return [(w, said) for w, said in TERMS.items() if re.search(rf"\b{w}s?\b", text, re.I)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypertare.protocol.records import ProbeValues, Record
 
@@ -46,19 +47,19 @@ class Tally:
     """Adds up what the trials of a platform in a cell counted."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, str, str], dict[tuple[str, str], float]] = {}
-        self._trials: dict[tuple[tuple[str, str, str], str], int] = {}
+        self._sums: defaultdict[tuple[str, str, str], dict[tuple[str, str], float]]
+        self._sums = defaultdict(dict)
+        self._trials: Counter[tuple[tuple[str, str, str], str]] = Counter()
 
     def add(self, platform: str, cell: str, workload: str, records: Iterable[Record]) -> None:
         """The records of one trial's measured phase."""
         place = (platform, cell, workload)
-        sums = self._sums.setdefault(place, {})
+        sums = self._sums[place]
         for record in records:
             if not isinstance(record, ProbeValues):
                 continue
             for kind, counts in _counts(record):
-                if counts:
-                    self._trials[place, kind] = self._trials.get((place, kind), 0) + 1
+                self._trials[place, kind] += bool(counts)
                 for part, count in counts.items():
                     sums[kind, part] = sums.get((kind, part), 0.0) + count
 
@@ -109,14 +110,10 @@ def largest(parts: Sequence[MeanCount]) -> list[MeanCount]:
     named = sorted(sizes, key=lambda name: -sizes[name])
     kept = named if len(named) <= _MOST_PARTS else named[: _MOST_PARTS - 1]
     found = sorted((p for p in parts if p.part in kept), key=lambda p: kept.index(p.part))
-    rest: dict[tuple[str, str], list[MeanCount]] = {}
+    rest: dict[tuple[str, str], MeanCount] = {}
     for one in parts:
         if one.part not in kept:
-            rest.setdefault((one.platform, one.cell), []).append(one)
-    return [*found, *(_sum(some) for some in rest.values())]
-
-
-def _sum(parts: Sequence[MeanCount]) -> MeanCount:
-    one = parts[0]
-    count = sum(part.count for part in parts)
-    return MeanCount(one.kind, one.platform, one.cell, one.workload, OTHER, count, one.trials)
+            place = (one.platform, one.cell)
+            count = one.count + (rest[place].count if place in rest else 0.0)
+            rest[place] = replace(rest.get(place, one), part=OTHER, count=count)
+    return [*found, *rest.values()]

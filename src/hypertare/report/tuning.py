@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -10,6 +10,7 @@ from rich.text import Text
 from hypertare.base.words import level_text
 from hypertare.findings.tuning import KnownBefore, Step, Tuning
 from hypertare.report.tables import tuning as tables
+from hypertare.report.tables.table import Table
 from hypertare.report.terminal_tables import Fitting, plain
 from hypertare.workloads.responses import meaning
 
@@ -31,9 +32,7 @@ def show(found: Tuning, console: Console | None = None) -> None:
     console.print(Group(*_parts(found)))
     for step in found.steps:
         console.print()
-        # Commands are not broken, however narrow the terminal is, so that they can be copied.
-        for line in step_lines(step):
-            console.print(line, soft_wrap=True)
+        put_step(step, console)
 
 
 def _parts(found: Tuning) -> Iterator[RenderableType]:
@@ -49,19 +48,24 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
         yield Text(plain(known(found.known)), style="dim")
     if said := meaning(found.clock, machine.walks):
         yield Text(said, style="dim italic")
-    for one in tables.tables(found, _MOST):
+    yield from shown(tables.tables(found, _MOST))
+
+
+def shown(found: Iterable[Table]) -> Iterator[RenderableType]:
+    for one in found:
         yield Text()
         yield Text(plain(one.title), style="bold")
         yield Fitting(one, unsure="dim")
 
 
-def step_lines(step: Step) -> Iterator[Text]:
-    """A step as lines of a terminal."""
-    yield Text(plain(f"{step.knob} = {level_text(step.level)} ({WHERE[step.where]})"), style="bold")
+def put_step(step: Step, console: Console) -> None:
+    """Commands are not broken, however narrow the terminal is, so that they can be copied."""
+    named = f"{step.knob} = {level_text(step.level)} ({WHERE[step.where]})"
+    console.print(Text(plain(named), style="bold"), soft_wrap=True)
     for title, words in lines(step):
         for number, line in enumerate(words):
             label = f"  {title if number == 0 else '':<10} "
-            yield Text(plain(label + line))
+            console.print(Text(plain(label + line)), soft_wrap=True)
 
 
 # --- in words and figures

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypertare.base.words import percent, span, word
-from hypertare.findings.tuning import EffectFound, Tuning
+from hypertare.findings.tuning import Tuning
 from hypertare.report import charts
 from hypertare.report.colours import LEVELS, TONES
-from hypertare.report.tables import tuning
+from hypertare.report.tables import tuning as tables
 from hypertare.report.vega import (
     FEW_TICKS,
     Spec,
@@ -34,8 +34,20 @@ _HEIGHT = 300
 
 def effects(found: Tuning, response: str) -> Spec:
     """Forest plot: what each change of a knob does to a response, against a line where it does nothing."""
-    chosen = tuning.effects_of(found, response)
-    rows = [_effect(effect, found) for effect in chosen]
+    rows = []
+    for effect in tables.effects_of(found, response):
+        gains = effect.change > 0 if effect.response == found.throughput else effect.change < 0
+        tone = "no difference shown" if not effect.shown else "gains" if gains else "costs"
+        row = {
+            "name": tables.named(effect),
+            "change": 100 * effect.change,
+            "low": 100 * effect.low,
+            "high": 100 * effect.high,
+            "tone": tone,
+            "effect": percent(effect.change),
+            "interval": span(effect.low, effect.high),
+        }
+        rows.append(row)
     order = [row["name"] for row in rows]
     title = f"change of {word(response)}, %{mark_of(found.clock)}"
     common = {
@@ -54,29 +66,15 @@ def effects(found: Tuning, response: str) -> Spec:
     return sized(drawn, height=_ROW * max(2, len(rows)))
 
 
-def _effect(effect: EffectFound, found: Tuning) -> dict[str, Any]:
-    gains = effect.change > 0 if effect.response == found.throughput else effect.change < 0
-    tone = "no difference shown" if not effect.shown else "gains" if gains else "costs"
-    return {
-        "name": tuning.named(effect),
-        "change": 100 * effect.change,
-        "low": 100 * effect.low,
-        "high": 100 * effect.high,
-        "tone": tone,
-        "effect": percent(effect.change),
-        "interval": span(effect.low, effect.high),
-    }
-
-
 def front(found: Tuning) -> Spec:
     """What was tried: throughput over CPU, with those that no other beats in both."""
     rows = [
         {
-            "setting": tuning.changed(one, found),
+            "setting": tables.changed(one, found),
             "throughput": 100 * one.throughput,
             "cpu": 100 * one.cpu,
             "blocks": one.n,
-            "place": tuning.place(one) or "beaten",
+            "place": tables.place(one) or "beaten",
         }
         for one in found.tried
         if one.cpu is not None
@@ -119,7 +117,7 @@ def course(found: Tuning) -> Spec:
             "number": number,
             "phase": look.phase,
             "throughput": 100 * look.throughput,
-            "setting": tuning.settings(look.setting),
+            "setting": tables.settings(look.setting),
         }
         for number, look in enumerate(found.looks, start=1)
     ]

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import Tuning
 from hypertare.report import page, tuning, tuning_charts
-from hypertare.report.page import Chart
 from hypertare.report.tables import tuning as tables
 from hypertare.report.tables.table import Table
+from hypertare.report.vega import Chart
 from hypertare.workloads.responses import meaning
-
-
-@dataclass(frozen=True)
-class PageSection:
-    """A part of the page: a table with its charts."""
-
-    table: Table
-    charts: tuple[Chart, ...]
-
-
-def write(found: Tuning, path: Path) -> None:
-    """Writes the page's file, whole or not at all.
-
-    Raises:
-        MachineError: it cannot be written.
-    """
-    page.write(render(found), path)
 
 
 def render(found: Tuning) -> str:
@@ -37,7 +18,7 @@ def render(found: Tuning) -> str:
     parts = list(_parts(found))
     return page.render(
         "tuning.html.j2",
-        [chart for part in parts for chart in part.charts],
+        [chart for _, charts in parts for chart in charts],
         tuning=found,
         parts=parts,
         facts=_facts(found),
@@ -61,7 +42,8 @@ def _facts(found: Tuning) -> list[tuple[str, str]]:
     ]
 
 
-def _parts(found: Tuning) -> Iterator[PageSection]:
+def _parts(found: Tuning) -> Iterator[tuple[Table, tuple[Chart, ...]]]:
+    """Tables with their charts."""
     for response in tables.responses(found):
         table = tables.effects(found, response)
         chart = Chart(
@@ -72,12 +54,22 @@ def _parts(found: Tuning) -> Iterator[PageSection]:
             tuning_charts.effects(found, response),
             *_figures(table),
         )
-        yield PageSection(table, (chart,))
+        yield table, (chart,)
     if found.tried:
         table = tables.tried(found)
-        yield PageSection(table, tuple(_search(found, table)))
+        yield table, tuple(_search(found, table))
     if found.confirmation is not None:
-        yield PageSection(tables.confirmation(found), (_duels(found),))
+        gains = enumerate(found.confirmation.by_block, start=1)
+        duels = Chart(
+            "duels",
+            "The winner against the default",
+            "Fresh trials, of which none had a part in the choice. Bar: mean and interval; below it "
+            "what the search had promised. The fine line is the least gain that matters.",
+            tuning_charts.confirmation(found),
+            ("block", "gain"),
+            tuple((str(block), percent(gain)) for block, gain in gains),
+        )
+        yield tables.confirmation(found), (duels,)
 
 
 def _search(found: Tuning, table: Table) -> Iterator[Chart]:
@@ -104,20 +96,6 @@ def _search(found: Tuning, table: Table) -> Iterator[Chart]:
             ("trial", "phase", "setting", word(found.throughput)),
             rows,
         )
-
-
-def _duels(found: Tuning) -> Chart:
-    confirmed = found.confirmation
-    assert confirmed is not None
-    return Chart(
-        "duels",
-        "The winner against the default",
-        "Fresh trials, of which none had a part in the choice. Bar: mean and interval; below it what the "
-        "search had promised. The fine line is the least gain that matters.",
-        tuning_charts.confirmation(found),
-        ("block", "gain"),
-        tuple((str(n), percent(gain)) for n, gain in enumerate(confirmed.by_block, start=1)),
-    )
 
 
 def _figures(table: Table) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

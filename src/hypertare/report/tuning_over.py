@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from hypertare.base.words import factor_text, level_text
-from hypertare.findings.tuning_over import AtLevel, LawFitted, TuningOver
+from hypertare.findings.tuning_over import AtLevel, TuningOver
 from hypertare.report import page, tuning
 from hypertare.report.colours import LEVELS
-from hypertare.report.page import Chart
-from hypertare.report.tables import tuning_over as tables
-from hypertare.report.terminal_tables import Fitting, plain
-from hypertare.report.vega import Spec, colour, field, fields, layers, mark, sized, values
+from hypertare.report.tables.tuning_over import over_tables
+from hypertare.report.terminal_tables import plain
+from hypertare.report.vega import Chart, colour, field, fields, layers, mark, sized, values
 from hypertare.workloads.responses import meaning
 
 _HEIGHT = 300
@@ -32,9 +29,7 @@ def show(found: TuningOver, console: Console | None = None) -> None:
         console.print()
         console.print(Text(plain(f"For {_place(one, found)}:"), style="bold"))
         for step in one.found.steps:
-            # Commands are not broken, however narrow the terminal is, so that they can be copied.
-            for line in tuning.step_lines(step):
-                console.print(line, soft_wrap=True)
+            tuning.put_step(step, console)
 
 
 def _parts(found: TuningOver) -> Iterator[RenderableType]:
@@ -49,10 +44,7 @@ def _parts(found: TuningOver) -> Iterator[RenderableType]:
         yield Text(plain(where), style="dim")
         if said := meaning(one.found.clock, machine.walks):
             yield Text(said, style="dim italic")
-    for table in tables.tables(found):
-        yield Text()
-        yield Text(plain(table.title), style="bold")
-        yield Fitting(table, unsure="dim")
+    yield from tuning.shown(over_tables(found))
     for warning in found.warnings:
         yield Text(plain(warning), style="yellow")
 
@@ -69,18 +61,10 @@ def _place(one: AtLevel, found: TuningOver) -> str:
 # --- as a page
 
 
-def write(found: TuningOver, path: Path) -> None:
-    """Writes the page's file, whole or not at all.
-
-    Raises:
-        MachineError: it cannot be written.
-    """
-    page.write(render(found), path)
-
-
 def render(found: TuningOver) -> str:
     """The page."""
-    drawn = [_chart(found, number, knob) for number, knob in enumerate(_knobs(found))]
+    knobs = dict.fromkeys(law.knob for law in found.laws)
+    drawn = [_chart(found, number, knob) for number, knob in enumerate(knobs)]
     first = found.tuned[0].found if found.tuned else None
     return page.render(
         "tuning_over.html.j2",
@@ -89,7 +73,7 @@ def render(found: TuningOver) -> str:
         first=first,
         facts=_facts(found),
         meaning=meaning(first.clock, first.machine.walks) if first else "",
-        tables=list(tables.tables(found)),
+        tables=list(over_tables(found)),
         charts=drawn,
         stepped=[(_place(one, found), one) for one in _with_steps(found)],
         where=tuning.WHERE,
@@ -112,40 +96,32 @@ def _facts(found: TuningOver) -> list[tuple[str, str]]:
     ]
 
 
-def _knobs(found: TuningOver) -> list[str]:
-    return list(dict.fromkeys(law.knob for law in found.laws))
-
-
 def _chart(found: TuningOver, number: int, knob: str) -> Chart:
     laws = [law for law in found.laws if law.knob == knob]
     best = [
         {"level": level, "setting": setting, "law": "best setting"}
         for level, setting in laws[0].best
     ]
-    return Chart(
-        f"law{number}",
-        f"{knob} by {found.asked.factor}",
-        "Points: the best setting of each level, as its tuning confirmed it (the default where that is to "
-        "be kept). Lines: the laws.",
-        _lines(found, laws, best),
-        table="laws",
-    )
-
-
-def _lines(found: TuningOver, laws: list[LawFitted], best: list[dict[str, Any]]) -> Spec:
     rows = [
         {"level": level, "setting": value, "law": law.formula}
         for law in laws
         for level, value in law.at
     ]
     shades = dict(zip([law.formula for law in laws], LEVELS, strict=False))
-    title = factor_text(found.asked.factor)
     scale = {"type": "log", "nice": False, "padding": 14}
-    x = field("level:Q", title=title, scale=scale)
-    y = field("setting:Q", title=factor_text(laws[0].knob), scale=scale)
+    x = field("level:Q", title=factor_text(found.asked.factor), scale=scale)
+    y = field("setting:Q", title=factor_text(knob), scale=scale)
     tip = fields("law:N", "level:Q", "setting:Q")
-    drawn = [
+    drawn = layers(
         mark("line", {"x": x, "y": y, "color": colour("law", shades), "tooltip": tip}, size=2),
         mark("point", {"x": x, "y": y, "tooltip": tip}, data=values(best), filled=True, size=110),
-    ]
-    return sized(layers(*drawn, data=values(rows)), height=_HEIGHT)
+        data=values(rows),
+    )
+    return Chart(
+        f"law{number}",
+        f"{knob} by {found.asked.factor}",
+        "Points: the best setting of each level, as its tuning confirmed it (the default where that is to "
+        "be kept). Lines: the laws.",
+        sized(drawn, height=_HEIGHT),
+        table="laws",
+    )

@@ -7,17 +7,33 @@ put together from, and no more: what Vega-Lite calls a property has its name eve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Spec = dict[str, Any]
 """A part of a specification, or a whole one."""
 
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with what says the same in words and figures.
+
+    `head` and `rows` are its table; where that is of several charts, `table` names it instead.
+    """
+
+    id: str
+    title: str
+    note: str
+    specification: Spec
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    table: str = ""
+
+
 _TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
 
 LEGEND: Spec = {"title": None, "orient": "top"}
 FEW_TICKS: Spec = {"tickCount": 8}
-_PANE = 210
-"""Height of one of several charts beside each other."""
 
 PLAIN: Spec = {"labelExpr": "format(datum.value, ',')"}
 """An axis whose numbers are written out: 100 and not 1e+2."""
@@ -80,9 +96,37 @@ def sized(spec: Spec, height: int, width: int | str = "container") -> Spec:
     return {**spec, "width": width, "height": height}
 
 
-def panes(titled: Mapping[str, Spec], *, columns: int, width: int) -> Spec:
+def panes(titled: Mapping[str, Spec], *, columns: int, width: int, height: int = 210) -> Spec:
     """Charts beside each other, by their titles."""
     return {
-        "concat": [{**sized(spec, _PANE, width), "title": title} for title, spec in titled.items()],
+        "concat": [
+            {**sized(spec, height, width), "title": title} for title, spec in titled.items()
+        ],
         "columns": columns,
+    }
+
+
+def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
+    """Vega's config for a page in these colours."""
+    text = {"labelColor": foreground, "titleColor": foreground}
+    return {
+        "background": background,
+        "padding": {"left": 5, "top": 5, "right": 10, "bottom": 5},
+        "font": "system-ui, sans-serif",
+        "view": {"stroke": None},
+        "axis": text
+        | {
+            "gridColor": faint,
+            "domainColor": faint,
+            "tickColor": faint,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+        },
+        "axisY": {"labelLimit": 240},
+        "legend": text | {"labelFontSize": 12, "orient": "top", "title": None},
+        "title": {"color": foreground},
+        "rule": {"color": foreground},
+        "tick": {"color": foreground},
     }

@@ -7,17 +7,16 @@ of the response: `+38 %`, `−47 %`.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from hypertare.base import figures
 from hypertare.base.level import Cell, Level
-from hypertare.base.response import Better
+from hypertare.base.response import VIRTUAL, Better
 from hypertare.base.words import factor_text, word
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.conditions import disturbed
-from hypertare.runs.store import Meta
 from hypertare.runs.summary import Estimate, LevelChange, Summary
 from hypertare.stats.practical import NO_DIFFERENCE, THRESHOLD
 from hypertare.study.search import GOAL
@@ -77,7 +76,6 @@ class Wording:
     platform's name; the others distinguish the cells, and only where they differ.
     """
 
-    titles: Mapping[tuple[str, str], str]
     shared: Mapping[str, frozenset[str]]
     varied: frozenset[tuple[str, str]]
     workloads: int
@@ -95,30 +93,26 @@ class Wording:
     """Those made already: a report asks for each hundreds of times."""
 
     @classmethod
-    def of(cls, meta: Meta, summary: Summary, trials: Sequence[FinishedTrial]) -> Wording:
+    def of(cls, summary: Summary, trials: Sequence[FinishedTrial]) -> Wording:
         shared: dict[str, frozenset[str]] = {}
-        levels: dict[tuple[str, str], set[str]] = {}
         for trial in trials:
             workload = trial.planned.workload
             factors = frozenset(trial.planned.cell)
             shared[workload] = shared.get(workload, factors) & factors
-            for factor, level in trial.planned.cell.items():
-                levels.setdefault((workload, factor), set()).add(shown(level))
+        levels: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         # What is modelled of a trial, or searched by several, may have factors that no trial has.
-        beyond = [estimate.cell for estimate in summary.estimates]
-        goals = [
-            {"workload": one.cell.get("workload", ""), GOAL: one.goal} for one in summary.loss_free
-        ]
-        for cell in (*beyond, *goals):
+        cells: tuple[Mapping[str, Level], ...] = (
+            *(trial.planned.cell for trial in trials),
+            *(estimate.cell for estimate in summary.estimates),
+            *(
+                {"workload": one.cell.get("workload", ""), GOAL: one.goal}
+                for one in summary.loss_free
+            ),
+        )
+        for cell in cells:
             for factor, level in cell.items():
-                workload = str(cell.get("workload", ""))
-                levels.setdefault((workload, factor), set()).add(shown(level))
+                levels[str(cell.get("workload", "")), factor].add(shown(level))
         return cls(
-            titles={
-                (workload, response.name): response.title
-                for workload, responses in meta.responses.items()
-                for response in responses
-            },
             shared=shared,
             varied=frozenset(key for key, seen in levels.items() if len(seen) > 1),
             workloads=len(shared),
@@ -138,25 +132,19 @@ class Wording:
             ),
         )
 
-    def title(self, cell: Cell, response: str) -> str:
-        return self.titles.get((str(cell.get("workload", "")), response), response)
-
     def label(self, cell: Cell) -> str:
         """Names a cell: `tcp receive cpus 2`."""
         known = tuple((factor, type(level), level) for factor, level in cell.items())
         if known not in self._labels:
-            self._labels[known] = self._label(cell)
+            workload = str(cell.get("workload", ""))
+            levels = [
+                named(factor, level)
+                for factor, level in cell.items()
+                if factor in self.shared.get(workload, ()) and (workload, factor) in self.varied
+            ]
+            spelt_out = self.workloads > 1 or not levels
+            self._labels[known] = " ".join([workload, *levels] if spelt_out else levels)
         return self._labels[known]
-
-    def _label(self, cell: Cell) -> str:
-        workload = str(cell.get("workload", ""))
-        levels = [
-            named(factor, level)
-            for factor, level in cell.items()
-            if factor in self.shared.get(workload, ()) and (workload, factor) in self.varied
-        ]
-        spelt_out = self.workloads > 1 or not levels
-        return " ".join([workload, *levels] if spelt_out else levels)
 
     def levels(self, cell: Cell) -> str:
         """What distinguishes a cell from the others of its workload: `cpus 2`."""
@@ -191,9 +179,12 @@ def setting(platform: str, cell: Cell, left_out: Sequence[str] = ()) -> str:
     return " ".join([platform, *levels])
 
 
-def workloads(cells: Iterable[Cell]) -> str:
-    """The names of their workloads, each once."""
-    return ", ".join(dict.fromkeys(str(cell.get("workload")) for cell in cells))
+def workloads(cells: Iterable[Cell], units: Iterable[str] = ()) -> str:
+    """The names of their workloads, each once; with the mark of the clock where a unit has it, which
+    stands for all figures below.
+    """
+    names = ", ".join(dict.fromkeys(str(cell.get("workload")) for cell in cells))
+    return names + (VIRTUAL if any(unit.endswith(VIRTUAL) for unit in units) else "")
 
 
 def shown(level: Level) -> str:
@@ -216,16 +207,21 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
         return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {why}")
     change, interval = cost_text(estimate, wording)
     around = f" ({interval_text(estimate, interval)})" if interval else ""
-    basis = _basis(estimate, wording)
+    rests = basis(estimate.platform, estimate.blocks, estimate.n, wording)
     if estimate.verdict == "undecided":
         why = undecided_why(estimate)
-        text = f"{platform}: {why}, {title}{place}: {change}{around}{basis}"
+        text = f"{platform}: {why}, {title}{place}: {change}{around}{rests}"
     elif estimate.verdict == NO_DIFFERENCE:
         said = "exactly the same" if estimate.exact and estimate.cost == 0 else change
-        why = _why(estimate, wording)
-        text = f"{platform}: {none_shown(estimate)} in {title}{place}: {said}{around}{basis}{why}"
+        # Why none is shown, where the interval does not say it.
+        reasons = {
+            "size": f"; less than the {100 * wording.threshold:g} % that matter",
+            "floor": "; the baseline differed as much from itself",
+        }
+        why = reasons.get(estimate.reason or "", "") if estimate.cost != 0 else ""
+        text = f"{platform}: {none_shown(estimate)} in {title}{place}: {said}{around}{rests}{why}"
     else:
-        text = f"{platform} {said_of(estimate, wording)}{place}{around}{basis}"
+        text = f"{platform} {said_of(estimate, wording)}{place}{around}{rests}"
     return Sentence(tone(estimate), text)
 
 
@@ -297,15 +293,13 @@ def amount(one: Estimate | LevelChange, wording: Wording) -> str:
     """
     title = noun(one.response)
     if one.cost is None:
-        return f"{change_of(one, wording)} {title}"
+        return f"{cost_text(one, wording)[0]} {title}"
     change = _sign(one) * one.cost
-    text, _ = ratio_text(one, one.cost, wording)
-    if change < 0:
-        if text.startswith("×"):
-            text, _ = change_text(change, _signed_ends(one), "%", as_factor=False)
-        return f"{text.removeprefix('−')} of the {title}"
+    text, _ = cost_text(one, wording)
     if text.startswith("×") and change < _TWICE:
         text, _ = change_text(change, _signed_ends(one), "%", as_factor=False)
+    if change < 0:
+        return f"{text.removeprefix('−')} of the {title}"
     if text.startswith("×"):
         return f"{text[1:]} times the {title}"
     return f"{text.removeprefix('+')} more {title}"
@@ -355,7 +349,7 @@ def quietly(one: Estimate | LevelChange, wording: Wording) -> str:
     `no difference shown (at most +5 %)`, `too few trials to say (−63 to +34 %)`.
     """
     if one.verdict == "undecided":
-        change, interval = change_of_both(one, wording)
+        change, interval = cost_text(one, wording)
         if not interval:
             return f"{undecided_why(one)} ({change})"
         unit = "times" if change.startswith("×") else change.partition(" ")[2]
@@ -397,7 +391,7 @@ def overall(leading: Sequence[Estimate], wording: Wording) -> Sentence:
 def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> str:
     accelerator = wording.accelerators.get(platform)
     platform = f"{platform} ({accelerator})" if accelerator else platform
-    counted = _counted(len(judged))
+    counted = f"{len(judged)} comparison{'s' if len(judged) != 1 else ''}"
     parts = []
     for verdict in ("costs", "gains"):
         # Where there is no ratio, as if there were no cost.
@@ -412,7 +406,8 @@ def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> 
         if verdict == "gains":
             ends.reverse()
         does = "differs" if found[0].platform in wording.elsewhere else verdict
-        parts.append(f"{does} in {of}, " + " to ".join(_end(one, wording) for one in ends))
+        changes = (f"{amount(one, wording)} in {_place(one, wording)}" for one in ends)
+        parts.append(f"{does} in {of}, {' to '.join(changes)}")
     if parts:
         return f"{platform} " + ", and ".join(parts)
     wide = sum(one.verdict == "undecided" for one in judged)
@@ -421,24 +416,15 @@ def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> 
     few = f", {TOO_FEW} in {wide} of them" if wide else ""
     shown = [one for one in judged if bound(one, wording)]
     worst = max(shown, key=lambda one: times_worse(one.cost_high or 0.0, one.better), default=None)
-    most = f" ({bound(worst, wording)} {_in_place(worst, wording)})" if worst else ""
+    most = ""
+    if worst:
+        where = f"{noun(worst.response)} in {_place(worst, wording)}"
+        most = f" ({bound(worst, wording)} {where})"
     return f"{platform}: {NO_DIFFERENCE} in {counted}{few}{most}"
 
 
-def _counted(count: int) -> str:
-    return f"{count} comparison{'s' if count != 1 else ''}"
-
-
-def _end(estimate: Estimate, wording: Wording) -> str:
-    """A change with all that distinguishes it from the others of its platform."""
-    return f"{amount(estimate, wording)} in {_place(estimate, wording)}"
-
-
-def _in_place(estimate: Estimate, wording: Wording) -> str:
-    return f"{noun(estimate.response)} in {_place(estimate, wording)}"
-
-
 def _place(estimate: Estimate, wording: Wording) -> str:
+    """All that distinguishes a change from the others of its platform."""
     named = wording.platform(estimate.platform, estimate.cell)
     levels = named.removeprefix(estimate.platform).strip()
     return ", ".join(part for part in (wording.label(estimate.cell), levels) if part)
@@ -453,17 +439,21 @@ def times_worse(cost: float, better: Better) -> float:
     return 1 / (1 - cost) if cost < 1 else math.inf
 
 
-def cost_text(estimate: Estimate, wording: Wording) -> tuple[str, str]:
-    """The change of the response against the baseline, in per cent or as a factor, and its interval.
-    Where there is no ratio, since a value is nought, the difference in the response's unit.
+def cost_text(one: Estimate | LevelChange, wording: Wording) -> tuple[str, str]:
+    """The change of the response against the baseline or the other level, in per cent or as a factor, and
+    its interval. Where there is no ratio, since a value is nought, the difference in the response's unit.
 
     The ends of the interval carry their signs as it does: `("+38 %", "+34 to +42")`.
     """
-    if estimate.cost is not None:
-        return ratio_text(estimate, estimate.cost, wording)
-    if estimate.difference is not None:
-        bounds = (estimate.difference_low, estimate.difference_high)
-        return difference_text(estimate.difference, bounds, estimate.unit, estimate.estimate)
+    if one.cost is not None:
+        # An undecided interval may be very wide, so it chooses its unit for itself and not for its
+        # neighbours.
+        as_factor = None if one.verdict == "undecided" else one.response in wording.in_factors
+        return change_text(_sign(one) * one.cost, _signed_ends(one), "%", as_factor)
+    if one.difference is not None:
+        bounds = (one.difference_low, one.difference_high)
+        magnitude = one.estimate if isinstance(one, Estimate) else 0.0
+        return difference_text(one.difference, bounds, one.unit, magnitude)
     return "–", ""
 
 
@@ -477,30 +467,7 @@ def added_text(estimate: Estimate) -> tuple[str, str]:
     if estimate.cost is None or estimate.difference is None:
         return "", ""
     bounds = (estimate.difference_low, estimate.difference_high)
-    return difference_text(estimate.difference, bounds, estimate.unit, estimate.difference)
-
-
-def change_of_both(one: Estimate | LevelChange, wording: Wording) -> tuple[str, str]:
-    """The change of a response and its interval, whatever was compared."""
-    if isinstance(one, Estimate):
-        return cost_text(one, wording)
-    if one.cost is not None:
-        return ratio_text(one, one.cost, wording)
-    if one.difference is not None:
-        bounds = (one.difference_low, one.difference_high)
-        return difference_text(one.difference, bounds, one.unit, abs(one.difference))
-    return "–", ""
-
-
-def change_of(one: Estimate | LevelChange, wording: Wording) -> str:
-    return change_of_both(one, wording)[0]
-
-
-def ratio_text(one: Estimate | LevelChange, cost: float, wording: Wording) -> tuple[str, str]:
-    """Returns a cost and its interval as the change of the response: signed per cent, or a factor."""
-    # An undecided interval may be very wide, so it chooses its unit for itself and not for its neighbours.
-    as_factor = None if one.verdict == "undecided" else one.response in wording.in_factors
-    return change_text(_sign(one) * cost, _signed_ends(one), "%", as_factor)
+    return difference_text(estimate.difference, bounds, estimate.unit, 0.0)
 
 
 def _signed_ends(one: Estimate | LevelChange) -> list[float | None]:
@@ -529,7 +496,7 @@ def _is_tenfold(one: Estimate | LevelChange) -> bool:
 def difference_text(
     difference: float, bounds: Bounds, unit: str, magnitude: float
 ) -> tuple[str, str]:
-    """A difference in a response's unit, scaled as values of this magnitude are."""
+    """A difference in a response's unit; of nought, scaled as values of this magnitude are."""
     divisor, name = figures.scale(difference or magnitude, unit)
     scaled = [None if end is None else end / divisor for end in bounds]
     # A difference of shares is in percentage points.
@@ -619,6 +586,16 @@ def mean_ends(estimate: Estimate) -> tuple[float | None, float | None]:
     return (low if low is None or estimate.estimate < 0 else max(0.0, low), estimate.high)
 
 
+def mean_row(one: Estimate, divisor: float) -> dict[str, float]:
+    """A mean and its interval in a chart's unit; where there is none, its ends are the mean."""
+    value, (low, high) = mean(one), mean_ends(one)
+    return {
+        "mean": value / divisor,
+        "low": (value if low is None else low) / divisor,
+        "high": (value if high is None else high) / divisor,
+    }
+
+
 def tone(one: Estimate | LevelChange) -> Tone:
     """The one decision that words, marks, colours and bars follow."""
     if one.verdict == "costs":
@@ -651,15 +628,6 @@ def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
     return Sentence("same", f"{counts}; noise floor: {floors}{less}")
 
 
-def disturbances(summary: Summary) -> list[Sentence]:
-    """What took CPU time from the run."""
-    return [Sentence("unknown", disturbed(summary.disturbances))] if summary.disturbances else []
-
-
-def _basis(estimate: Estimate, wording: Wording) -> str:
-    return basis(estimate.platform, estimate.blocks, estimate.n, wording)
-
-
 def basis(platform: str, blocks: int | None, n: int, wording: Wording) -> str:
     """What a figure rests on: `, n = 12 blocks, accelerator tcg`."""
     accelerator = wording.accelerators.get(platform)
@@ -669,16 +637,6 @@ def basis(platform: str, blocks: int | None, n: int, wording: Wording) -> str:
         "virtual time" if wording.clock == "virtual" else "",
     ]
     return "".join(f", {part}" for part in parts if part)
-
-
-def _why(estimate: Estimate, wording: Wording) -> str:
-    """Why no difference is shown, where the interval does not say it."""
-    reasons = {
-        "size": f"less than the {100 * wording.threshold:g} % that matter",
-        "floor": "the baseline differed as much from itself",
-    }
-    why = reasons.get(estimate.reason or "")
-    return f"; {why}" if why and estimate.cost != 0 else ""
 
 
 def _signed(value: float, places: int) -> str:

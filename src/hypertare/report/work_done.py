@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hypertare.base import figures
+from hypertare.base.level import key
 from hypertare.base.response import ELAPSED
 from hypertare.base.words import listing
 from hypertare.protocol.records import Record, TaskResult
@@ -45,7 +46,7 @@ def last_line(records: Sequence[Record]) -> str:
     return ""
 
 
-def sentences(
+def no_work(
     summary: Summary, baseline: str, wording: Wording, printed: Mapping[str, str]
 ) -> Iterator[Sentence]:
     """One for each workload whose command takes the baseline less than `SHORT_S`, in its first such cell.
@@ -120,16 +121,15 @@ def waiting(
     if summary.disturbances:
         # It may have waited for nothing but a CPU.
         return
-    cpu = _Cpu(summary)
     named: set[str] = set()
-    for one in _elapsed(summary, of):
+    for one, share in _elapsed(summary, of):
         workload = str(one.cell.get("workload"))
-        if one.platform != baseline or workload in named or not cpu.is_idle(one):
+        if one.platform != baseline or workload in named or not share < IDLE:
             continue
         named.add(workload)
         yield Sentence(
             "unknown",
-            f"{workload} waits for {100 * (1 - cpu.share(one)):.0f} % of its time natively, for a "
+            f"{workload} waits for {100 * (1 - share):.0f} % of its time natively, for a "
             "clock, a terminal, a disk (its files are in memory) or another program: elapsed time is "
             "mostly that",
         )
@@ -141,8 +141,7 @@ def fixed_time(
     """One for each of these workloads that is busy and ends by the clock: it is as quick in an emulated
     guest, or takes the same whole number of seconds everywhere.
     """
-    cpu = _Cpu(summary)
-    busy = [one for one in _elapsed(summary, of) if cpu.share(one) >= IDLE]
+    busy = [one for one, share in _elapsed(summary, of) if share >= IDLE]
     for workload in dict.fromkeys(str(one.cell.get("workload")) for one in busy):
         own = [one for one in busy if one.cell.get("workload") == workload]
         emulated = [one for one in own if wording.accelerators.get(one.platform) == EMULATED]
@@ -158,35 +157,24 @@ def fixed_time(
             )
 
 
-def _elapsed(summary: Summary, of: Collection[str]) -> Iterator[Estimate]:
-    """Of the wall clock, and longer than a program's start."""
+def _elapsed(summary: Summary, of: Collection[str]) -> Iterator[tuple[Estimate, float]]:
+    """Of the wall clock, and longer than a program's start; with the command's CPU time in user mode and in
+    the kernel as a share of it, NaN if that is not known.
+    """
+    used = {
+        (one.platform, key(one.cell), one.response): one.estimate
+        for one in summary.estimates
+        if one.response in ("user", "system")
+    }
     for one in summary.estimates:
         by_clock = (one.response, one.unit) == (ELAPSED, "s") and one.estimate >= SHORT_S
         if by_clock and one.cell.get("workload") in of:
-            yield one
+            place = (one.platform, key(one.cell))
+            cpu = (used.get((*place, name), math.nan) for name in ("user", "system"))
+            yield one, sum(cpu) / one.estimate
 
 
 def _whole_seconds(one: Estimate) -> int | None:
     """Returns the whole seconds of an elapsed time, if it is hardly longer; else None."""
     whole = int(one.estimate + _EARLY_S)
     return whole if whole and one.estimate - whole <= _START_S else None
-
-
-class _Cpu:
-    """CPU time of a command in user mode and in the kernel, as a share of its elapsed time."""
-
-    def __init__(self, summary: Summary) -> None:
-        self._used = {
-            (one.platform, tuple(one.cell.items()), one.response): one.estimate
-            for one in summary.estimates
-            if one.response in ("user", "system")
-        }
-
-    def share(self, one: Estimate) -> float:
-        """Returns the command's CPU time as a share of its elapsed time; NaN if it is not known."""
-        place = (one.platform, tuple(one.cell.items()))
-        used = [self._used.get((*place, name), math.nan) for name in ("user", "system")]
-        return sum(used) / one.estimate
-
-    def is_idle(self, one: Estimate) -> bool:
-        return self.share(one) < IDLE

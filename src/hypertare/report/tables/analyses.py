@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.base import figures
-from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Row, Table, text
-from hypertare.runs.summary import Analysed, AnalysedFigure, AnalysedRow, Summary
+from hypertare.report.tables.table import Column, Row, Table, text, with_interval
+from hypertare.runs.summary import AnalysedFigure, Summary
+from hypertare.workloads.responses import mark_of
 
 
-def tables(summary: Summary) -> Iterator[Table]:
-    virtual = VIRTUAL if summary.clock == "virtual" else ""
+def analyses(summary: Summary) -> Iterator[Table]:
     for one in summary.analyses:
         columns = (text("setting"), text("of"), *map(Column, one.columns))
-        about = verdict.workloads(row.cell for row in one.rows)
-        title = f"{one.title} of {about}{virtual}"
-        yield Table(one.name, one.title, title, one.note, columns, tuple(_rows(one)))
-
-
-def _rows(of: Analysed) -> Iterator[Row]:
-    for row in of.rows:
-        yield Row((_named(row), row.what, *map(_shown, row.figures)))
-
-
-def _named(row: AnalysedRow) -> str:
-    return f"{row.cell['workload']} {verdict.setting(row.platform, row.cell, ('workload',))}"
+        about = verdict.workloads(row.cell for row in one.rows) + mark_of(summary.clock)
+        rows = tuple(
+            Row(
+                (
+                    f"{row.cell['workload']} {verdict.setting(row.platform, row.cell, ('workload',))}",
+                    row.what,
+                    *map(_shown, row.figures),
+                )
+            )
+            for row in one.rows
+        )
+        yield Table(one.name, one.title, f"{one.title} of {about}", one.note, columns, rows)
 
 
 def _shown(figure: AnalysedFigure | None) -> str:
     if figure is None:
         return "–"
-    value, interval = figures.measured(figure.estimate, figure.low, figure.high, figure.unit)
-    return f"{value} ({interval})" if interval else value
+    return with_interval(*figures.measured(figure.estimate, figure.low, figure.high, figure.unit))

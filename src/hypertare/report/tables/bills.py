@@ -9,10 +9,11 @@ from hypertare.base import figures
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import word
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
-from hypertare.runs.summary import Amount, Bill, BillItem, Summary
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text, with_interval
+from hypertare.runs.summary import Amount, Bill, Summary
+from hypertare.workloads.responses import mark_of
 
-FORM = TableSpec(
+BILLS = TableSpec(
     "bills",
     "The bill",
     "What the platform adds to the baseline's, or all that it has, and what that is made of: how many of "
@@ -22,41 +23,32 @@ FORM = TableSpec(
 )
 
 
-def table(summary: Summary) -> Table:
-    virtual = VIRTUAL if summary.clock == "virtual" else ""
-    about = verdict.workloads(one.cell for one in summary.bills)
-    return FORM.table(about + virtual, _rows(summary))
-
-
-def _rows(summary: Summary) -> Iterator[Row]:
+def bill_table(summary: Summary) -> Table:
+    about = verdict.workloads(one.cell for one in summary.bills) + mark_of(summary.clock)
     several = len({bill.cell["workload"] for bill in summary.bills}) > 1
-    for bill in summary.bills:
-        if bill.cost is not None:
-            yield from _of(bill, bill.cost, several)
+    return BILLS.table(about, (row for bill in summary.bills for row in _of(bill, several)))
 
 
-def _of(bill: Bill, cost: Amount, several: bool) -> Iterator[Row]:
+def _of(bill: Bill, several: bool) -> Iterator[Row]:
+    if bill.cost is None:
+        return
     unit = bill.unit.removesuffix(VIRTUAL)
     named = verdict.setting(bill.platform, bill.cell, () if several else ("workload",))
     beside = f" beside {bill.baseline}" if bill.baseline else ""
-    yield Row((named, f"{word(bill.response)}{beside}", *_shown(cost, cost, unit)))
+    yield Row((named, f"{word(bill.response)}{beside}", *_amount(bill.cost, bill.cost, unit)))
     for item in bill.items:
-        yield Row(("", _made(item, unit), *_shown(item.amount, cost, unit)))
-    yield Row(("", bill.rest, *_shown(bill.unexplained, cost, unit)))
+        name = item.name
+        # Without a price the number is the amount itself.
+        if item.count is not None and item.price is not None:
+            price = figures.quantity(item.price, unit)
+            name = f"{name}, {figures.significant(item.count, 3)} × {price}"
+        yield Row(("", name, *_amount(item.amount, bill.cost, unit)))
+    yield Row(("", bill.rest, *_amount(bill.unexplained, bill.cost, unit)))
 
 
-def _made(item: BillItem, unit: str) -> str:
-    """Without a price the number is the amount itself."""
-    if item.count is None or item.price is None:
-        return item.name
-    count, price = figures.significant(item.count, 3), figures.quantity(item.price, unit)
-    return f"{item.name}, {count} × {price}"
-
-
-def _shown(amount: Amount | None, cost: Amount, unit: str) -> tuple[str, str]:
+def _amount(amount: Amount | None, cost: Amount, unit: str) -> tuple[str, str]:
     if amount is None:
         return "not counted", ""
-    value, interval = figures.measured(amount.estimate, amount.low, amount.high, unit)
+    value = with_interval(*figures.measured(amount.estimate, amount.low, amount.high, unit))
     share = 100 * amount.estimate / cost.estimate if cost.estimate else math.nan
-    of_all = f"{figures.number(share, 0)} %" if math.isfinite(share) else "–"
-    return f"{value} ({interval})" if interval else value, of_all
+    return value, f"{figures.number(share, 0)} %" if math.isfinite(share) else "–"

@@ -33,14 +33,13 @@ _SURE = 0.05
 
 def table(found: Sequence[Effects], wording: Wording) -> Table:
     """Those of each platform, the largest first, then all that is left of it."""
-    rows = [
-        row
-        for one in found
-        for row in (
-            *_rows(one, _name_of(one, found, wording), one.effects),
-            *_rest(one, found, wording),
-        )
-    ]
+    rows: list[Row] = []
+    for one in found:
+        name = _name_of(one, found, wording)
+        rows += _rows(one, name, one.effects)
+        if one.rest is not None:
+            share = _share(one, one.rest, one.rest_low, one.rest_high)
+            rows.append(Row((name, "all else", share, "", "", "", "")))
     return _table(found, (*_COLUMNS, *_MORE), rows)
 
 
@@ -51,23 +50,17 @@ def brief(found: Sequence[Effects], wording: Wording) -> Table:
     shown = [one for one in found if _response(one) == _response(found[0])]
     each = max(1, MOST // max(1, len(shown)))
     several = len({_name_of(one, shown, wording) for one in shown}) > 1
-    rows = [
-        Row(_brief(row.cells, several), row.sure, _brief_note(one, row) if place == 0 else "")
-        for one in shown
-        for place, row in enumerate(_rows(one, _name_of(one, shown, wording), one.effects[:each]))
-    ]
+    rows = []
+    for one in shown:
+        name = _name_of(one, shown, wording)
+        for place, row in enumerate(_rows(one, name, one.effects[:each])):
+            _, what, share, _, size, *_ = row.cells
+            cells = (what, share, size.partition(" (")[0])
+            # Why there are none, or what is not in them.
+            note = row.note if one.reason is not None else "; ".join(_missing(one))
+            named = (name, *cells) if several else cells
+            rows.append(Row(named, row.sure, note if place == 0 else ""))
     return _table(shown, _BRIEF if several else _BRIEF[1:], rows[:MOST])
-
-
-def _brief(cells: Sequence[str], several: bool) -> tuple[str, ...]:
-    platform, what, share, _, size, *_ = cells
-    cells = (what, share, size.partition(" (")[0])
-    return (platform, *cells) if several else cells
-
-
-def _brief_note(one: Effects, row: Row) -> str:
-    """Why there are none, or what is not in them."""
-    return row.note if one.reason is not None else "; ".join(_missing(one))
 
 
 def _table(found: Sequence[Effects], columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
@@ -84,14 +77,10 @@ def _response(one: Effects) -> str:
 def _name_of(one: Effects, found: Sequence[Effects], wording: Wording) -> str:
     """Returns a platform's name, with the response and the workload if the table has several of them."""
     named = [wording.platform(one.platform, one.cell)]
-    for of in (_response, _workload):
+    for of in (_response, lambda one: str(one.cell.get("workload"))):
         if len({of(other) for other in found}) > 1:
             named.append(of(one))
     return ", ".join(named)
-
-
-def _workload(one: Effects) -> str:
-    return str(one.cell.get("workload"))
 
 
 def _rows(one: Effects, platform: str, shown: Sequence[Effect]) -> Iterator[Row]:
@@ -101,26 +90,20 @@ def _rows(one: Effects, platform: str, shown: Sequence[Effect]) -> Iterator[Row]
         return
     notes = "; ".join(_notes(one))
     for place, effect in enumerate(shown):
+        total = ""
+        if effect.total is not None:
+            total = _share(one, effect.total, effect.total_low, effect.total_high)
         cells = (
             platform,
             " × ".join(map(factor_text, effect.factors)),
             _share(one, effect.share, effect.share_low, effect.share_high),
             _levels(effect),
             _size(one, effect),
-            _total(one, effect),
+            total,
             _p(effect),
         )
-        yield Row(cells, one.doubt is None and _is_sure(effect), notes if place == 0 else "")
-
-
-def _rest(one: Effects, found: Sequence[Effects], wording: Wording) -> Iterator[Row]:
-    if one.rest is not None:
-        share = _share(one, one.rest, one.rest_low, one.rest_high)
-        yield Row((_name_of(one, found, wording), "all else", share, "", "", "", ""))
-
-
-def _is_sure(effect: Effect) -> bool:
-    return effect.adjusted is None or effect.adjusted <= _SURE
+        is_sure = effect.adjusted is None or effect.adjusted <= _SURE
+        yield Row(cells, one.doubt is None and is_sure, notes if place == 0 else "")
 
 
 def _share(one: Effects, share: float, low: float | None, high: float | None) -> str:
@@ -129,12 +112,6 @@ def _share(one: Effects, share: float, low: float | None, high: float | None) ->
     places = min(max(figures.decimals(50 * (high - low)), 0), 2)
     value, *ends = (figures.number(100 * end, places) for end in (share, low, high))
     return f"{value} % ({' to '.join(ends)})"
-
-
-def _total(one: Effects, effect: Effect) -> str:
-    if effect.total is None:
-        return ""
-    return _share(one, effect.total, effect.total_low, effect.total_high)
 
 
 def _levels(effect: Effect) -> str:

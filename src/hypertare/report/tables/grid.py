@@ -51,7 +51,13 @@ def _table(report: Report, number: int, estimates: Sequence[Estimate]) -> Table:
     dimensions = _dimensions(estimates)
     across = _across(dimensions)
     down = [name for name in dimensions if name != across]
-    found = {_place(one, [*down, across]): one for one in estimates}
+    found = {
+        tuple(
+            one.platform if name == _PLATFORM else levels.shown(one.cell.get(name, _NONE))
+            for name in (*down, across)
+        ): one
+        for one in estimates
+    }
     compared = estimates[0].baseline is not None
     divisor, unit = figures.scale(median(abs(one.estimate) for one in estimates), estimates[0].unit)
 
@@ -59,7 +65,10 @@ def _table(report: Report, number: int, estimates: Sequence[Estimate]) -> Table:
         if place not in found:
             return ""
         one = found[place]
-        return _change(one, report) if compared else _mean(one, divisor)
+        if compared:
+            return _change(one, report)
+        scaled = one.estimate / divisor
+        return figures.number(scaled, figures.plain_decimals(scaled))
 
     what = word(estimates[0].response)
     of = verdict.workloads(one.cell for one in estimates)
@@ -105,23 +114,9 @@ def _across(dimensions: Dimensions) -> str:
 
     Of several such dimensions it is the last one.
     """
-    fitting = [name for name, found in dimensions.items() if len(found) <= _MOST_COLUMNS]
-    known = list(dimensions)
-    if not fitting:
-        return known[-1]
-    return max(fitting, key=lambda name: (len(dimensions[name]), known.index(name)))
-
-
-def _place(one: Estimate, names: Sequence[str]) -> Place:
-    return tuple(
-        one.platform if name == _PLATFORM else levels.shown(one.cell.get(name, _NONE))
-        for name in names
-    )
-
-
-def _mean(one: Estimate, divisor: float) -> str:
-    scaled = one.estimate / divisor
-    return figures.number(scaled, figures.plain_decimals(scaled))
+    fitting = [name for name in reversed(dimensions) if len(dimensions[name]) <= _MOST_COLUMNS]
+    last = next(reversed(dimensions))
+    return max(fitting, key=lambda name: len(dimensions[name]), default=last)
 
 
 def _change(one: Estimate, report: Report) -> str:

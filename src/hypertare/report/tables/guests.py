@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hypertare.base import figures
@@ -14,7 +14,7 @@ from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.study.factors import GUESTS
 
-FORM = TableSpec(
+_TOGETHER = TableSpec(
     "together",
     "Guests at once",
     "Goodput of all guests, and of those that got least and most: over the time in which all of them ran, "
@@ -59,49 +59,38 @@ def groups(summary: Summary) -> list[Group]:
     for one in summary.estimates:
         if one.platform not in baselines:
             cells.setdefault((one.platform, key(one.cell)), {})[one.response] = one
-    made: dict[tuple[str, object], dict[int, Responses]] = {}
+    made: dict[tuple[str, object], list[Group]] = {}
     for responses in cells.values():
         goodput = responses.get("goodput")
         if goodput is not None and GUESTS in goodput.cell:
-            place = (goodput.platform, key(_setting(goodput.cell)))
-            made.setdefault(place, {})[int(goodput.cell[GUESTS])] = responses
-    return [
-        Group(one["goodput"].platform, _setting(one["goodput"].cell), guests, one)
-        for of in made.values()
-        for guests, one in sorted(of.items())
-    ]
+            setting = {f: level for f, level in goodput.cell.items() if f != GUESTS}
+            group = Group(goodput.platform, setting, int(goodput.cell[GUESTS]), responses)
+            made.setdefault((goodput.platform, key(setting)), []).append(group)
+    return [group for of in made.values() for group in sorted(of, key=lambda one: one.guests)]
 
 
-def table(found: Sequence[Group]) -> Table:
-    return FORM.table(workloads(found), rows(found))
-
-
-def rows(found: Sequence[Group]) -> Iterator[Row]:
-    for one in found:
-        known = one.responses
-        yield Row(
+def guests_table(found: Sequence[Group]) -> Table:
+    rows = (
+        Row(
             (
-                setting(one),
+                verdict.setting(one.platform, one.cell),
                 str(one.guests),
-                value(known.get("goodput")),
-                efficiency(known.get("goodput")),
-                _ends(known),
-                _of_alone(known.get("goodput")),
-                index(known.get("jain_goodput")),
+                value(one.responses.get("goodput")),
+                efficiency(one.responses.get("goodput")),
+                _ends(one.responses),
+                _of_alone(one.responses.get("goodput")),
+                index(one.responses.get("jain_goodput")),
             ),
-            note=_apart(known.get("overlap")),
+            note=_apart(one.responses.get("overlap")),
         )
+        for one in found
+    )
+    return _TOGETHER.table(workloads_of(found), rows)
 
 
-def workloads(found: Sequence[Group]) -> str:
-    """With the mark of the clock, which stands for all figures below."""
-    names = verdict.workloads(one.cell for one in found)
-    virtual = any(e.unit.endswith(VIRTUAL) for one in found for e in one.responses.values())
-    return names + (VIRTUAL if virtual else "")
-
-
-def setting(one: Group) -> str:
-    return verdict.setting(one.platform, one.cell)
+def workloads_of(found: Sequence[Group]) -> str:
+    units = (e.unit for one in found for e in one.responses.values())
+    return verdict.workloads((one.cell for one in found), units)
 
 
 def value(one: Estimate | None) -> str:
@@ -109,9 +98,7 @@ def value(one: Estimate | None) -> str:
 
 
 def index(one: Estimate | None) -> str:
-    if one is None:
-        return "–"
-    return around(one.estimate, one.low, one.high, 3)
+    return "–" if one is None else around(one.estimate, one.low, one.high, 3)
 
 
 def efficiency(one: Estimate | None) -> str:
@@ -129,10 +116,6 @@ def around(middle: float, low: float | None, high: float | None, places: int) ->
     if low is None or high is None or low == high:
         return f"{middle:.{places}f}"
     return f"{middle:.{places}f} ({low:.{places}f} to {high:.{places}f})"
-
-
-def _setting(cell: Mapping[str, Level]) -> dict[str, Level]:
-    return {factor: level for factor, level in cell.items() if factor != GUESTS}
 
 
 def _ends(known: Responses) -> str:

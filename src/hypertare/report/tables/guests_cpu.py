@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from hypertare.report.tables.guests import Group, efficiency, index, setting, value, workloads
+from hypertare.report import verdict
+from hypertare.report.tables.guests import Group, efficiency, index, value, workloads_of
 from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 
-FORM = TableSpec(
+_CPU = TableSpec(
     "together-cpu",
     "CPU of guests at once",
     "CPU efficiency: native's CPU time over that of the whole machine, for the trial and for each byte; 1 "
@@ -24,21 +25,19 @@ FORM = TableSpec(
 )
 
 
-def table(found: Sequence[Group]) -> Table:
-    return FORM.table(workloads(found), rows(found))
-
-
-def rows(found: Sequence[Group]) -> Iterator[Row]:
-    for one in found:
-        known = one.responses
-        yield Row(
+def cpu_table(found: Sequence[Group]) -> Table:
+    rows = (
+        Row(
             (
-                setting(one),
+                verdict.setting(one.platform, one.cell),
                 str(one.guests),
-                efficiency(known.get("machine_cpu")),
-                efficiency(known.get("cpu_per_gigabyte")),
-                index(known.get("jain_cpu")),
-                value(known.get("outside_cpu_share")),
-                value(known.get("driver_cpu_share")),
+                efficiency(one.responses.get("machine_cpu")),
+                efficiency(one.responses.get("cpu_per_gigabyte")),
+                index(one.responses.get("jain_cpu")),
+                value(one.responses.get("outside_cpu_share")),
+                value(one.responses.get("driver_cpu_share")),
             )
         )
+        for one in found
+    )
+    return _CPU.table(workloads_of(found), rows)

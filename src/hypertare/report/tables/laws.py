@@ -11,7 +11,7 @@ from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Predictability, Prediction
 
-FORM = TableSpec(
+LAWS = TableSpec(
     "predictability",
     "Predictability",
     "Each law is fitted to some numbers of guests and predicts another, which it has not seen. The error "
@@ -30,47 +30,36 @@ FORM = TableSpec(
 )
 
 
-def table(found: Sequence[Predictability]) -> Table:
-    return FORM.table(workloads(found), rows(found))
+def laws_table(found: Sequence[Predictability]) -> Table:
+    about = verdict.workloads((one.cell for one in found), (one.unit for one in found))
+    return LAWS.table(about, (row for one in found for row in _of_law(one)))
 
 
-def rows(found: Sequence[Predictability]) -> Iterator[Row]:
-    for one in found:
-        setting = verdict.setting(one.platform, one.cell)
-        fitted = ", ".join(map(str, one.fitted)) or "the line"
-        judged = f"{one.verdict} (±{100 * one.most:g} %)"
-        law = f"{word(one.response)}, {one.law}"
-        if one.reason is not None:
-            yield Row((setting, law, fitted, *("–",) * 4, one.verdict), False, one.reason)
-        for prediction in one.predictions:
-            yield Row(
-                (
-                    setting,
-                    law,
-                    fitted,
-                    str(prediction.guests),
-                    quantity(prediction.predicted, one.unit.removesuffix(VIRTUAL)),
-                    quantity(prediction.measured, one.unit.removesuffix(VIRTUAL)),
-                    _error(prediction),
-                    judged,
-                ),
-                one.verdict != "undecided",
-                prediction.doubt or "",
-            )
-
-
-def workloads(found: Sequence[Predictability]) -> str:
-    """With the mark of the clock, which stands for all figures below."""
-    names = verdict.workloads(one.cell for one in found)
-    return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one in found) else "")
+def _of_law(one: Predictability) -> Iterator[Row]:
+    setting = verdict.setting(one.platform, one.cell)
+    fitted = ", ".join(map(str, one.fitted)) or "the line"
+    law = f"{word(one.response)}, {one.law}"
+    if one.reason is not None:
+        yield Row((setting, law, fitted, *("–",) * 4, one.verdict), False, one.reason)
+    for prediction in one.predictions:
+        cells = (
+            setting,
+            law,
+            fitted,
+            str(prediction.guests),
+            quantity(prediction.predicted, one.unit.removesuffix(VIRTUAL)),
+            quantity(prediction.measured, one.unit.removesuffix(VIRTUAL)),
+            _error(prediction),
+            f"{one.verdict} (±{100 * one.most:g} %)",
+        )
+        yield Row(cells, one.verdict != "undecided", prediction.doubt or "")
 
 
 def _error(one: Prediction) -> str:
-    value = f"{_percent(one.error)} %"
-    if one.error_low is None or one.error_high is None or one.error_low == one.error_high:
-        return value
-    return f"{value} ({_percent(one.error_low)} to {_percent(one.error_high)})"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:+.1f}".replace("-", "−")
+    error, low, high = (
+        "" if share is None else f"{100 * share:+.1f}".replace("-", "−")
+        for share in (one.error, one.error_low, one.error_high)
+    )
+    if not low or not high or one.error_low == one.error_high:
+        return f"{error} %"
+    return f"{error} % ({low} to {high})"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from hypertare.base.words import word
 from hypertare.report import factors, verdict
-from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text, with_interval
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import LevelChange
 
-FORM = TableSpec(
+LEVELS = TableSpec(
     "levels",
     "What each factor changes",
     "Each level against another one of the same platform, with its interval; with several factors, the "
@@ -26,31 +26,17 @@ FORM = TableSpec(
 )
 
 
-def table(found: Sequence[LevelChange], wording: Wording) -> Table:
-    return FORM.table(verdict.workloads(one.cell for one in found), rows(found, wording))
-
-
-def rows(found: Sequence[LevelChange], wording: Wording) -> Iterator[Row]:
+def levels_table(found: Sequence[LevelChange], wording: Wording) -> Table:
+    rows = []
     for one in found:
-        yield Row(
-            (
-                wording.platform(one.platform, one.cell),
-                f"{verdict.named(one.factor, one.level)} against {verdict.shown(one.against)}",
-                f"{word(one.response)} in {wording.label(one.cell)}",
-                _around(*verdict.change_of_both(one, wording)),
-                _around(*factors.points(one)),
-            ),
-            one.verdict in ("costs", "gains"),
-            "; ".join(_notes(one)),
+        cells = (
+            wording.platform(one.platform, one.cell),
+            factors.compared(one),
+            f"{word(one.response)} in {wording.label(one.cell)}",
+            with_interval(*verdict.cost_text(one, wording)),
+            with_interval(*factors.points(one)),
         )
-
-
-def _around(value: str, interval: str) -> str:
-    return f"{value} ({interval})" if interval else value
-
-
-def _notes(one: LevelChange) -> Iterator[str]:
-    if one.settings > 1:
-        yield f"mean over {one.settings} settings"
-    if one.doubt is not None:
-        yield one.doubt
+        notes = (f"mean over {one.settings} settings" if one.settings > 1 else "", one.doubt)
+        is_sure = one.verdict in ("costs", "gains")
+        rows.append(Row(cells, is_sure, "; ".join(filter(None, notes))))
+    return LEVELS.table(verdict.workloads(one.cell for one in found), rows)

@@ -9,7 +9,7 @@ from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import LossFreeRate
 
-FORM = TableSpec(
+_LOSS_FREE = TableSpec(
     "loss-free",
     "Loss-free rates",
     "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "
@@ -25,15 +25,11 @@ FORM = TableSpec(
 )
 
 
-def table(found: Sequence[LossFreeRate]) -> Table:
-    return FORM.table(workloads(found), rows(found))
-
-
-def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
-    for one in found:
-        yield Row(
+def loss_free(found: Sequence[LossFreeRate]) -> Table:
+    rows = (
+        Row(
             (
-                _setting(one),
+                verdict.setting(one.platform, one.cell, ("workload",)),
                 f"{100 * one.goal:g} %",
                 *_bounds(one),
                 quantity(one.upper.loss, "share") if one.upper else "–",
@@ -42,10 +38,9 @@ def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
             one.state == "found",
             "; ".join(_notes(one)),
         )
-
-
-def _setting(one: LossFreeRate) -> str:
-    return verdict.setting(one.platform, one.cell, ("workload",))
+        for one in found
+    )
+    return _LOSS_FREE.table(verdict.workloads(one.cell for one in found), rows)
 
 
 def _bounds(one: LossFreeRate) -> tuple[str, str]:
@@ -60,22 +55,17 @@ def _bounds(one: LossFreeRate) -> tuple[str, str]:
     )
 
 
-def workloads(found: Sequence[LossFreeRate]) -> str:
-    return verdict.workloads(one.cell for one in found)
-
-
 def _notes(one: LossFreeRate) -> Iterator[str]:
     """What the figures alone do not say."""
-    if one.state == "failed":
-        yield f"failed: {one.reason}"
-    if one.state == "open":
-        yield "not ended: the bounds so far"
-    if one.state == "limit":
-        yield f"ended at its limit of {one.trials} trials: the bounds so far"
-    if one.state == "all lose":
-        yield "the lowest rate of the search loses already"
-    if one.state == "none loses":
-        yield "the highest rate of the search does not lose either"
+    ended = {
+        "failed": f"failed: {one.reason}",
+        "open": "not ended: the bounds so far",
+        "limit": f"ended at its limit of {one.trials} trials: the bounds so far",
+        "all lose": "the lowest rate of the search loses already",
+        "none loses": "the highest rate of the search does not lose either",
+    }
+    if one.state in ended:
+        yield ended[one.state]
     if one.sender:
         yield "the sender cannot send faster"
     if one.good_above is not None:

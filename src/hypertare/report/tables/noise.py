@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hypertare.base import figures
 from hypertare.base.words import word
 from hypertare.report.model import Report
 from hypertare.report.tables.table import Column, Row, Table, text
 
 
-def table(report: Report) -> Table:
+def noise_table(report: Report) -> Table:
     baseline = report.meta.baseline
+    rows = []
+    for floor in report.summary.noise:
+        # Of hundreds of cells that of what leads: what else is, `--format json` has.
+        leading = report.meta.headline.get(str(floor.cell.get("workload")))
+        if report.has_hundreds_of_cells and floor.response != leading:
+            continue
+        low, high = 100 * floor.cost_low, 100 * floor.cost_high
+        cells = (
+            report.wording.label(floor.cell),
+            word(floor.response),
+            str(floor.n),
+            f"{figures.significant(100 * floor.cost)} %",
+            f"{figures.significant(low)} to {figures.significant(high)}",
+            floor.pairs,
+        )
+        rows.append(Row(cells))
     return Table(
         "noise",
         "Noise floor",
@@ -26,24 +40,5 @@ def table(report: Report) -> Table:
             Column("bounds, %"),
             text("paired from"),
         ),
-        tuple(_rows(report)),
+        tuple(rows),
     )
-
-
-def _rows(report: Report) -> Iterator[Row]:
-    for floor in report.summary.noise:
-        # Of hundreds of cells that of what leads: what else is, `--format json` has.
-        leading = report.meta.headline.get(str(floor.cell.get("workload")))
-        if report.has_hundreds_of_cells and floor.response != leading:
-            continue
-        low, high = 100 * floor.cost_low, 100 * floor.cost_high
-        yield Row(
-            (
-                report.wording.label(floor.cell),
-                word(floor.response),
-                str(floor.n),
-                f"{figures.significant(100 * floor.cost)} %",
-                f"{figures.significant(low)} to {figures.significant(high)}",
-                floor.pairs,
-            )
-        )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from hypertare.base.level import Level
 from hypertare.base.units import human_size
+from hypertare.report import levels
 from hypertare.report.tables.table import Column, Row, Table, text
-from hypertare.runs.summary import Placement, PlatformState, Summary
+from hypertare.runs.summary import PlatformState, Summary
 
 
-def table(summary: Summary) -> Table:
+def platform_table(summary: Summary) -> Table:
     name = "Platforms as they turned out"
     columns = (
         text("platform"),
@@ -24,12 +22,8 @@ def table(summary: Summary) -> Table:
         text("clock source"),
         text("interfaces"),
     )
-    return Table("platforms", name, name, "", columns, tuple(_rows(summary)))
-
-
-def _rows(summary: Summary) -> Iterator[Row]:
-    for state in summary.platforms:
-        yield Row(
+    rows = tuple(
+        Row(
             (
                 state.platform,
                 state.node,
@@ -43,25 +37,26 @@ def _rows(summary: Summary) -> Iterator[Row]:
                 _interfaces(state),
             )
         )
+        for state in summary.platforms
+    )
+    return Table("platforms", name, name, "", columns, rows)
 
 
 def _below(state: PlatformState) -> str:
     """What runs a guest: `Xen 4.17.5, credit2, route, on CPU 1, driver domain 1 on CPU 0`."""
-    placed = f"on {_cpus(state.placed)}" if state.placed else ""
-    driver = f"driver domain {state.driver.cpus} on {_cpus(state.driver)}" if state.driver else ""
-    bound = f" on {_any_of(state.datapath_cpus)}" if state.datapath_cpus else ""
+    placed = f"on {_cpus(state.placed.on)}" if state.placed else ""
+    driver = (
+        f"driver domain {state.driver.cpus} on {_cpus(state.driver.on)}" if state.driver else ""
+    )
+    bound = f" on {_cpus(state.datapath_cpus)}" if state.datapath_cpus else ""
     path = f"packets by {state.datapath}{bound}" if state.datapath else ""
     tsc = f"TSC {state.tsc}" if state.tsc else ""
     parts = (state.vmm, state.processor, path, state.scheduler, tsc, state.joined, placed, driver)
     return ", ".join(filter(None, parts)) or "–"
 
 
-def _cpus(of: Placement) -> str:
+def _cpus(cpus: tuple[int, ...]) -> str:
     """Of the machine."""
-    return _any_of(of.on)
-
-
-def _any_of(cpus: tuple[int, ...]) -> str:
     return f"CPU {', '.join(map(str, cpus))}" if cpus else "any CPU"
 
 
@@ -73,13 +68,11 @@ def _mapping(state: PlatformState) -> str:
 
 def _interfaces(state: PlatformState) -> str:
     parts = (
-        f"{name}: " + ", ".join(_setting(key, value) for key, value in settings.items())
+        f"{name}: "
+        + ", ".join(
+            f"{key} {'unknown' if value is None else levels.shown(value)}"
+            for key, value in settings.items()
+        )
         for name, settings in state.interfaces.items()
     )
     return "; ".join(parts) or "–"
-
-
-def _setting(key: str, value: Level | None) -> str:
-    if isinstance(value, bool):
-        return f"{key} {'on' if value else 'off'}"
-    return f"{key} {'unknown' if value is None else value}"

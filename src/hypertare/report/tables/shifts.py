@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from hypertare.base import figures
 from hypertare.base.level import key
-from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Estimate, Shift, Summary
 from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
+from hypertare.workloads.responses import mark_of
 
 SHOWN = (0.1, 0.5, 0.9, 0.99)
 
-FORM = TableSpec(
+SHIFTS = TableSpec(
     "shifts",
     "Against the baseline's round trips",
     "Near: the share of round trips within the 95 % quantile of the baseline's in the same block, so 95 % "
@@ -30,41 +28,30 @@ FORM = TableSpec(
 )
 
 
-def table(summary: Summary) -> Table:
-    found = [rows[0] for rows in _groups(summary.shifts)]
-    virtual = VIRTUAL if summary.clock == "virtual" else ""
-    about = verdict.workloads(one.cell for one in found)
-    return FORM.table(about + virtual, _rows(summary))
-
-
-def _groups(shifts: Sequence[Shift]) -> list[list[Shift]]:
-    """By platform and cell."""
-    groups: dict[object, list[Shift]] = {}
-    for one in shifts:
-        groups.setdefault((one.platform, key(one.cell)), []).append(one)
-    return list(groups.values())
-
-
-def _rows(summary: Summary) -> Iterator[Row]:
-    near = {
+def shift_table(summary: Summary) -> Table:
+    near: dict[tuple[str, object, str], Estimate] = {
         (one.platform, key(one.cell), one.response): one
         for one in summary.estimates
         if one.response in (NEAR_SHARE, NEAR_TIME)
     }
-    groups = _groups(summary.shifts)
-    several = len({one.cell.get("workload") for (one, *_) in groups}) > 1
-    for shifts in groups:
-        first, by_share = shifts[0], {one.share: one for one in shifts}
-        yield Row(
+    groups: dict[tuple[str, object], dict[float, Shift]] = {}
+    for one in summary.shifts:
+        groups.setdefault((one.platform, key(one.cell)), {})[one.share] = one
+    firsts = [next(iter(by_share.values())) for by_share in groups.values()]
+    several = len({one.cell.get("workload") for one in firsts}) > 1
+    rows = (
+        Row(
             (
                 verdict.setting(first.platform, first.cell, () if several else ("workload",)),
-                *(
-                    _near(near.get((first.platform, key(first.cell), response)))
-                    for response in (NEAR_SHARE, NEAR_TIME)
-                ),
+                _near(near.get((*place, NEAR_SHARE))),
+                _near(near.get((*place, NEAR_TIME))),
                 *(_difference(by_share.get(share)) for share in SHOWN),
             )
         )
+        for first, (place, by_share) in zip(firsts, groups.items(), strict=True)
+    )
+    about = verdict.workloads(one.cell for one in firsts) + mark_of(summary.clock)
+    return SHIFTS.table(about, rows)
 
 
 def _near(one: Estimate | None) -> str:
@@ -82,13 +69,9 @@ def _difference(one: Shift | None) -> str:
         return "–"
     divisor, unit = figures.scale(abs(one.difference), "s")
     middle, *ends = (
-        _signed(value / divisor)
+        f"{'+' if value > 0 else ''}{figures.significant(value / divisor, 3)}"
         for value in (one.difference, one.low, one.high)
         if value is not None
     )
     around = f" ({' to '.join(ends)})" if len(ends) == 2 and ends[0] != ends[1] else ""
     return f"{middle}{around} {unit}"
-
-
-def _signed(value: float) -> str:
-    return ("+" if value > 0 else "") + figures.significant(value, 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,10 @@ class Column:
 
 def text(name: str) -> Column:
     return Column(name, is_text=True)
+
+
+def with_interval(value: str, interval: str) -> str:
+    return f"{value} ({interval})" if interval else value
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,12 @@ class Table:
     notes: str = "note"
 
     @property
-    def has_notes(self) -> bool:
-        return any(row.note for row in self.rows)
-
-    @property
     def wide(self) -> Table:
         """With the notes of rows, where there are any, as a last column."""
-        if not self.has_notes:
+        if not any(row.note for row in self.rows):
             return self
-        rows = (Row((*row.cells, row.note), row.sure) for row in self.rows)
-        columns = (*self.columns, text(self.notes))
-        return Table(self.id, self.name, self.title, self.note, columns, tuple(rows))
+        rows = tuple(Row((*row.cells, row.note), row.sure) for row in self.rows)
+        return replace(self, columns=(*self.columns, text(self.notes)), rows=rows)
 
     def noted(self) -> Iterator[str]:
         """The notes with what they are about, for where they stand below."""

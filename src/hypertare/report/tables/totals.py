@@ -12,7 +12,7 @@ from hypertare.report.verdict import EXACT, Wording
 from hypertare.runs.summary import Published, Summary, Total
 from hypertare.walk.result import ONE_STAGE
 
-FORM = TableSpec(
+TOTALS = TableSpec(
     "totals",
     "Elapsed time and page walks (virtual)",
     "In virtual time page walks are free. elapsed was measured without them; walks is what a model of "
@@ -71,18 +71,15 @@ def lines(summary: Summary, wording: Wording) -> list[TotalRow]:
         place = (total.platform, key(_plain(total.cell)))
         line = TotalRow(_name(total, wording), workload, total, exits.get(place))
         groups.setdefault(place, []).append(line)
-    found = [line for group in groups.values() for line in _once(group, wording)]
+    found: list[TotalRow] = []
+    for group in groups.values():
+        if len(group) > 1 and len({_cells(line)[1:] for line in group}) == 1:
+            plain = group[0].total.model_copy(update={"cell": _plain(group[0].total.cell)})
+            found.append(replace(group[0], name=_name(plain, wording)))
+        else:
+            found += group
     workloads = list(dict.fromkeys(line.workload for line in found))
     return sorted(found, key=lambda line: (workloads.index(line.workload), line.name))
-
-
-def _once(group: list[TotalRow], wording: Wording) -> list[TotalRow]:
-    """One line without its processor and cache where these change nothing that is shown."""
-    if len({_cells(line)[1:] for line in group}) > 1 or len(group) == 1:
-        return group
-    one = group[0]
-    plain = one.total.model_copy(update={"cell": _plain(one.total.cell)})
-    return [replace(one, name=_name(plain, wording))]
 
 
 def _name(total: Total, wording: Wording) -> str:
@@ -92,18 +89,16 @@ def _name(total: Total, wording: Wording) -> str:
     return f"{named} {wording.platform(total.platform, total.cell)}"
 
 
-def table(found: Sequence[TotalRow]) -> Table:
-    return FORM.table(workloads(found), rows(found))
-
-
-def rows(found: Sequence[TotalRow]) -> Iterator[Row]:
-    """Yields the table's rows; the first row of a workload has the notes about the workload."""
+def total_table(found: Sequence[TotalRow]) -> Table:
+    """The first row of a workload has the notes about the workload."""
     said: set[str] = set()
+    rows = []
     for line in found:
         threads = 1 if line.workload in said else line.total.threads
         said.add(line.workload)
         note = f"{threads} threads: other hosts may count a few walks more or less"
-        yield Row(_cells(line), note=note if threads > 1 else "")
+        rows.append(Row(_cells(line), note=note if threads > 1 else ""))
+    return TOTALS.table(", ".join(dict.fromkeys(line.workload for line in found)), rows)
 
 
 def _cells(line: TotalRow) -> tuple[str, ...]:
@@ -111,27 +106,19 @@ def _cells(line: TotalRow) -> tuple[str, ...]:
     return (
         line.name,
         "" if line.exits is None else number(line.exits, 0),
-        *(_time(part) for part in (one.elapsed, one.walk_time, one.total)),
+        # Of virtual time, as the title says of all of them.
+        *(quantity(part, "s") for part in (one.elapsed, one.walk_time, one.total)),
         "" if one.ratio is None else significant(one.ratio, 3),
-        _interval(one),
+        ratio_interval(one),
     )
 
 
-def _time(seconds: float) -> str:
-    """Of virtual time, as the title says of all of them."""
-    return quantity(seconds, "s")
-
-
-def _interval(one: Total) -> str:
+def ratio_interval(one: Total | Published) -> str:
     if one.ratio_low is None or one.ratio_high is None:
         return ""
     if one.ratio_low == one.ratio_high:
         return EXACT
     return f"{significant(one.ratio_low, 3)} to {significant(one.ratio_high, 3)}"
-
-
-def workloads(found: Sequence[TotalRow]) -> str:
-    return ", ".join(dict.fromkeys(line.workload for line in found))
 
 
 def bars(found: Sequence[TotalRow], published: Sequence[Published]) -> Iterator[Bar]:

@@ -169,12 +169,11 @@ def confirmation(found: Tuning) -> Table:
 
 def knobs(found: Tuning) -> Table:
     columns = (text("knob"), text("default"), text("tried"), text("refused here"))
-    return Table("knobs", "Knobs", "Knobs", "", columns, tuple(map(_knob, found.knobs)))
-
-
-def _knob(knob: KnobTried) -> Row:
-    refused = "; ".join(f"{level}: {reason}" for level, reason in knob.refused.items())
-    return Row((knob.path, level_text(knob.default), _levels(knob), refused))
+    rows = []
+    for knob in found.knobs:
+        refused = "; ".join(f"{level}: {reason}" for level, reason in knob.refused.items())
+        rows.append(Row((knob.path, level_text(knob.default), _levels(knob), refused)))
+    return Table("knobs", "Knobs", "Knobs", "", columns, tuple(rows))
 
 
 def _levels(knob: KnobTried) -> str:

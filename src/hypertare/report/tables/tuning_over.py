@@ -11,7 +11,7 @@ from hypertare.findings.tuning_over import AtLevel, LawFitted, TuningOver
 from hypertare.report.tables.table import Column, Row, Table, text
 
 
-def tables(found: TuningOver) -> Iterator[Table]:
+def over_tables(found: TuningOver) -> Iterator[Table]:
     """Yields the tables so far: of every level that is tuned, and of the laws."""
     if found.tuned:
         yield levels(found)
