@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hypertare.base.errors import InputError
-from hypertare.machines.cluster.checks import SHARE
+from hypertare.machines.cluster.scheduler import SHARE
 
 AT_ONCE = 8
 """Workers that are sent files at the same time, as `machines/cluster/scheduler.py` has it."""

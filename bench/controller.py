@@ -29,8 +29,8 @@ from hypertare.base.errors import HypertareError
 from hypertare.cli.progress import Watch
 from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.engine.machine_resources import resources
 from hypertare.engine.prepare import prepare
+from hypertare.engine.runners.runner import resources
 from hypertare.engine.session import carry_out as carry_out_study
 from hypertare.study import StudyFile
 

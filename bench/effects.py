@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import common
 from common import Row
 
-from hypertare.base.level import Cell, Level
+from hypertare.base.variables import Cell, Level
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.effects import effects
-from hypertare.findings.ruling import Rules
-from hypertare.study.effects import EffectsSettings
+from hypertare.findings.series import Rules
+from hypertare.study.analyses import EffectsSettings
 from hypertare.workloads.responses import RESPONSES
 
 TARGET_S = 2.0

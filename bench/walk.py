@@ -21,7 +21,7 @@ from common import Row
 
 from hypertare.base.arch import ARCH
 from hypertare.walk import processors, run
-from hypertare.walk.options import Options
+from hypertare.walk.processors import Options
 
 AT_LEAST = 100e6
 AT_MOST = 4.0

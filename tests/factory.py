@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.plan import ProbeName

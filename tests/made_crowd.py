@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.design.design import numbered
 from hypertare.design.trials import PlannedTrial
 from hypertare.findings.outcome import outcome

@@ -7,8 +7,7 @@ from itertools import count
 
 import numpy as np
 
-from hypertare.base.level import Level
-from hypertare.base.response import Response
+from hypertare.base.variables import Level, Response
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 
 ELAPSED = Response("elapsed", "s", "lower", "elapsed time")

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.runs.store import Meta, Store
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock

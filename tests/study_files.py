@@ -22,17 +22,17 @@ from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.quantities import parse_duration, parse_share, parse_size
 from hypertare.knobs.registry import KINDS as KNOB_KINDS
 from hypertare.knobs.registry import Knobs
+from hypertare.study.analyses import (
+    BillSettings,
+    EffectsSettings,
+    PredictabilitySettings,
+    SearchSettings,
+)
 from hypertare.study.bench import BenchSettings
-from hypertare.study.bill import BillSettings
-from hypertare.study.claims import Claim
-from hypertare.study.effects import EffectsSettings
+from hypertare.study.claims import Claim, Plot
 from hypertare.study.emulated import Emulated
-from hypertare.study.given import GivenMachine
-from hypertare.study.plots import Plot
-from hypertare.study.predictability import PredictabilitySettings
+from hypertare.study.machines import GivenMachine, Remote
 from hypertare.study.published import PublishedFile
-from hypertare.study.remote import Remote
-from hypertare.study.search import SearchSettings
 from hypertare.study.sut import Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings

@@ -21,7 +21,17 @@ FLOORS = (
     {"knob", "probe"},
     {"datapath", "emulated", "own_machine", "workload", "xen"},
     {"net", "vmm"},
-    {"arch", "boot_contract", "capabilities", "emit", "lines", "process", "standalone", "units", "values"},
+    {
+        "arch",
+        "boot_contract",
+        "capabilities",
+        "emit",
+        "lines",
+        "process",
+        "standalone",
+        "units",
+        "values",
+    },
 )
 """Rooms from the top: each imports from the floors below its own, and from nowhere else."""
 

@@ -13,8 +13,9 @@ import pytest
 from hypertare.machines.image import emulator
 from hypertare.report.markdown import CLAIMS_OF
 from hypertare.runs.store import Store
-from hypertare.study import StudyFile, builtin
-from hypertare.study.builtin import builtin_names
+from hypertare.study import StudyFile
+from hypertare.study import file as builtin
+from hypertare.study.file import builtin_names
 from tests.tools import loaded
 
 ROOT = Path(__file__).parents[1]

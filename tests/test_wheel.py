@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ASK = """
 import json
 from hypertare.base import paths
-from hypertare.machines.image.kernel_module import sources
+from hypertare.machines.image.kernel import sources
 from hypertare.study import builtin_folder
 print(json.dumps({
     "agent": str(paths.agent_binary()),

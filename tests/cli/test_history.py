@@ -10,7 +10,7 @@ import pytest
 
 from hypertare.base import paths
 from hypertare.base.errors import InputError
-from hypertare.cli.history import history
+from hypertare.cli.compare import history
 from hypertare.runs.store import Store
 from tests import factory
 from tests.factory import Script

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.cli.outputs import write_result
+from hypertare.cli.options import write_result
 from tests import factory
 
 STUDY = """

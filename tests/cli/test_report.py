@@ -13,7 +13,7 @@ import polars
 import pytest
 
 from hypertare.protocol.constants import RUN_FILE
-from hypertare.report.library import charting_library
+from hypertare.report.page import charting_library
 from hypertare.runs.summary import Summary
 from tests import factory
 

@@ -11,7 +11,7 @@ from hypertare.design.design import make
 from hypertare.machines import batch
 from hypertare.protocol import plan
 from hypertare.study import StudyFile
-from hypertare.workloads.line_share import of_trial
+from hypertare.workloads.sending import of_trial
 from tests.design.test_planner import ON
 
 CHANCE = planner.MachineResources(

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from hypertare.base.host_files import Host, Ran, run
 from hypertare.cli.doctor import doctor
-from hypertare.doctor import own, quick
+from hypertare.doctor import checks, own
 from hypertare.doctor.checks import CHECKS
 from hypertare.machines import environment
-from hypertare.machines.accelerator import best_accelerator
 from hypertare.machines.asked import Asked
+from hypertare.machines.host.kvm import best_accelerator
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.cache import Cache
 from tests.doctor.factory import counting, make_host, write
@@ -147,7 +147,7 @@ def test_environment(tmp_path, agent):
     versions = environment.versions(agent, asked=Asked(host))
     assert versions["agent"] == "9.9.1"
     assert "qemu" not in versions
-    (warning,) = quick.warnings(host)
+    (warning,) = checks.warnings(host)
     assert "KSM" in warning
 
 

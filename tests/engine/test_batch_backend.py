@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial
+from hypertare.design.trials import Ask, FinishedTrial
 from hypertare.engine.batch_backend import BatchBackend
 from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.engine.trial_runner import Asking, TrialRunner

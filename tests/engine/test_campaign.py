@@ -16,8 +16,7 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.engine.campaign import Campaign
 from hypertare.engine.cell_tracker import MAX_FAILURES
 from hypertare.engine.expected import expected_run_s
-from hypertare.engine.prepare import Prepared
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import Prepared, RunOptions
 from hypertare.engine.session import Session
 from hypertare.machines.steps import AgentError
 from hypertare.protocol import plan

@@ -8,7 +8,7 @@ from hypertare.base.units import parse_of_capacity
 from hypertare.design.design import Variant, WholePlot, make
 from hypertare.design.planner import Capacity, Chance, MachineResources, make_trial
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.engine.capacity import Need, capacity_needs, measured_capacity
+from hypertare.engine.session import Need, capacity_needs, measured_capacity
 from hypertare.protocol.plan import StreamSend
 from hypertare.study import StudyFile
 

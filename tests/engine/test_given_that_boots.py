@@ -14,7 +14,7 @@ from hypertare.engine.runners import local
 from hypertare.machines.host.given import GivenMachines
 from hypertare.machines.reach import SSH
 from hypertare.study import StudyFile
-from hypertare.study.given import GivenMachine
+from hypertare.study.machines import GivenMachine
 
 STUDY = """
 name = "given"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial
-from hypertare.engine.step_backend import StepBackend
+from hypertare.design.trials import Ask, FinishedTrial
 from hypertare.engine.trial_recorder import TrialRecorder as Written
-from hypertare.engine.trial_runner import Asking, TrialRunner
+from hypertare.engine.trial_runner import Asking, StepBackend, TrialRunner
 from hypertare.study import StudyFile
 from tests.engine.test_campaign import ON, TEXT, MadeUp, TrialRecorder
 

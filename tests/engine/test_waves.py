@@ -15,8 +15,7 @@ from hypertare.design.design import make
 from hypertare.design.planner import MachineResources
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.expected import expected_boots, expected_boots_s
-from hypertare.engine.prepare import Prepared
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import Prepared, RunOptions
 from hypertare.engine.session import Session
 from hypertare.engine.waves import Waves
 from hypertare.machines.batch import Batch

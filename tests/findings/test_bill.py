@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from hypertare.base.response import Response
+from hypertare.base.variables import Response
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.bill import bills
-from hypertare.findings.ruling import Rules
+from hypertare.findings.series import Rules
 from hypertare.runs.summary import Amount, Bill, BillItem
 from hypertare.stats.practical import THRESHOLD
-from hypertare.study.bill import BillSettings
+from hypertare.study.analyses import BillSettings
 
 RULES = Rules("native", 0.95, THRESHOLD, "virtual")
 RTT = Response("rtt_p50", "s (virtual)", "lower", "median round-trip time", "mean")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.findings.cell_order import in_order
+from hypertare.findings.counted_trials import in_order
 
 SETTINGS = {
     "workloads": {

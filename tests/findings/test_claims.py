@@ -21,8 +21,8 @@ from hypertare.runs.summary import (
     Prediction,
 )
 from hypertare.search import rates
+from hypertare.study.analyses import LawName
 from hypertare.study.claims import Claim
-from hypertare.study.predictability import LawName
 from tests.made_searches import searched
 
 CELL = {"workload": "tcp", "message": 64}

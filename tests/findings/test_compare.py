@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level
-from hypertare.base.response import Response
+from hypertare.base.variables import Level, Response
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings import workload_mismatch
+from hypertare.findings import setups
 from hypertare.findings.compare import Gate, compare
 from hypertare.findings.estimates import estimate
 from hypertare.findings.setups import unlike_runs
@@ -343,7 +342,7 @@ def test_the_gate_may_be_moved() -> None:
 
 def test_other_work_is_not_compared() -> None:
     a, b = (factory.meta(factory.Script()) for _ in range(2))
-    workload_mismatch.refuse(a, b)
+    setups.refuse(a, b)
     work = {"workloads": {"command": {"command": ["make"]}}, "sut": {"workdir": "/a"}}
     one = a.model_copy(update={"settings": work})
     for changed, part in (
@@ -351,7 +350,7 @@ def test_other_work_is_not_compared() -> None:
         ({**work, "sut": {"workdir": "/b"}}, "work directory is `/a` in A and `/b` in B"),
     ):
         with pytest.raises(InputError, match=part):
-            workload_mismatch.refuse(one, b.model_copy(update={"settings": changed}))
+            setups.refuse(one, b.model_copy(update={"settings": changed}))
 
 
 SIDE = st.lists(st.floats(0.1, 100), min_size=2, max_size=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.findings.conditions import disturbances, disturbed, uneven, warning
+from hypertare.findings.doubt import disturbances, disturbed, uneven, warning
 from hypertare.probes.conditions import Seen
 from hypertare.runs.store import OtherProgram
 from hypertare.runs.summary import Disturbance

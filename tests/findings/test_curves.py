@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.findings.curves import curves, offered
 from hypertare.runs.summary import Estimate
 

@@ -8,12 +8,12 @@ from itertools import count, product
 import numpy as np
 import pytest
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.effects import effects
-from hypertare.findings.ruling import Rules
+from hypertare.findings.series import Rules
 from hypertare.runs.summary import Effects
-from hypertare.study.effects import EffectsSettings
+from hypertare.study.analyses import EffectsSettings
 from tests.made_trials import ELAPSED, GOODPUT, trial
 
 MTU, MESSAGE = "knobs.mtu", "workloads.tcp.message"

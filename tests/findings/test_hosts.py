@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hypertare.base.response import Response
+from hypertare.base.variables import Response
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.estimates import estimate
 from hypertare.findings.hosts import differing, of_hosts

@@ -7,8 +7,7 @@ import pytest
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import of_rates
 from hypertare.findings.levels import factors_of, level_changes, referenced, unmeasured
-from hypertare.findings.ruling import Rules
-from hypertare.findings.series import series
+from hypertare.findings.series import Rules, series
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.runs.summary import LevelChange
 from hypertare.study.factors import concerns

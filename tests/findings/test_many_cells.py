@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.claims import judge
 from hypertare.findings.estimates import estimate

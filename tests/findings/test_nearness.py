@@ -6,9 +6,9 @@ import pytest
 
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.nearness import of_trials, shifts, with_nearness
-from hypertare.findings.ruling import Rules
+from hypertare.findings.series import Rules
 from hypertare.protocol.records import Histogram
-from hypertare.stats.nearness import SHIFTED
+from hypertare.stats.histograms import SHIFTED
 from hypertare.stats.practical import THRESHOLD
 
 BOTH = ("near_share", "near_time")

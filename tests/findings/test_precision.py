@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.findings.precision import half_width, missed, sufficient
+from hypertare.findings.estimates import half_width, missed, sufficient
 from hypertare.runs.summary import Estimate, NoiseFloor
 from hypertare.study.design import DesignSettings
 

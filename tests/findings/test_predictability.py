@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.predictability import predictability
 from hypertare.runs.summary import Clock, Predictability
-from hypertare.study.predictability import PredictabilitySettings
+from hypertare.study.analyses import PredictabilitySettings
 from hypertare.workloads.responses import RESPONSES
 from tests.made_trials import trial
 

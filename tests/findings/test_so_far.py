@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.findings.estimates import estimate
-from hypertare.findings.so_far import SoFar
+from hypertare.findings.progress import SoFar
 from tests.made_trials import RESPONSES, blocks, noisy, trial
 
 HEADLINE = {"build": "elapsed"}

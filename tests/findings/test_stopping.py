@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from hypertare.findings.stopping import Watched
+from hypertare.findings.progress import Watched
 from hypertare.stats.stop import Decision
 from hypertare.study import Study, StudyFile
 from tests.stats.coverage import decide

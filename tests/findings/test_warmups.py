@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.findings.warmups import counting, of_nothing_measured, with_polls
+from hypertare.findings.counted_trials import counting, of_nothing_measured, with_polls
 
 
 def trial(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hypertare.machines.image import cpio, own
+from hypertare.machines.image import cpio, userland
 from hypertare.protocol import plan
 
 _ROOT = "test"
@@ -30,7 +30,7 @@ print(json.dumps(found))
 def archive(script: Path, scratch: Path) -> bytes:
     """For behind an initramfs; `scratch` is a directory to compile in."""
     python = Path(os.path.realpath(sys.executable))
-    libraries = own.read_own(python, "").libraries
+    libraries = userland.read_own(python, "").libraries
     members = [
         cpio.file(f"{_ROOT}/loader", Path(_LOADER).read_bytes(), executable=True),
         cpio.file(f"{_ROOT}/python", python.read_bytes(), executable=True),

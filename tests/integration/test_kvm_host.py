@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.host_files import Host
-from hypertare.machines.accelerator import _FILE, Choice, _key, _remember
-from hypertare.machines.host import journal
+from hypertare.machines.host import settings
+from hypertare.machines.host.kvm import _FILE, Choice, _key, _remember
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
 from tests.integration.lab import Lab, Started, cache, summary, trials, until
@@ -149,7 +149,7 @@ def test_while_another_run_has_settings_of_this_host_none_begins(lab: Lab) -> No
     if not ROOT:
         assert begin(lab, "--allow-huge-pages").end().status == 3
         return
-    with journal.held(Host()):
+    with settings.held(Host()):
         ran = begin(lab, "--allow-huge-pages").end()
     assert ran.status == 3
     assert "another run has changed settings of this host" in ran.said

@@ -17,7 +17,7 @@ from hypertare.machines.batch import make as make_batch
 from hypertare.machines.image.build import build
 from hypertare.study import StudyFile
 from hypertare.walk import processors, run
-from hypertare.walk.options import Options
+from hypertare.walk.processors import Options
 from tests.integration import emulate
 from tests.integration.lab import Lab, summary
 from tests.integration.stops import KICKED

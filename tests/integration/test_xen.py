@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.machines.image.build import Image, build
-from hypertare.machines.image.xen import quick_to_boot
+from hypertare.machines.image.vmm import quick_to_boot
 from hypertare.protocol import plan
 from hypertare.protocol.wire_type import WireType
 from tests.integration.domains import XL, bench, boot, guest

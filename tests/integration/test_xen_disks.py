@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hypertare.machines.image import cpio, own
+from hypertare.machines.image import cpio, userland
 from hypertare.machines.image.build import build
 from hypertare.protocol import plan
 from hypertare.protocol.wire_type import WireType
@@ -36,7 +36,7 @@ LOADER, SHELL, LIBRARIES = "/lib64/ld-linux-x86-64.so.2", "/bin/dash", "test/lib
 
 def shell() -> list[cpio.Member]:
     """This host's, for an image that has none."""
-    found = own.read_own(Path(SHELL), "")
+    found = userland.read_own(Path(SHELL), "")
     places = {"test/loader": Path(LOADER).read_bytes(), "test/dash": Path(SHELL).read_bytes()}
     places |= {f"{LIBRARIES}/{name}": data for name, data in found.libraries.items()}
     return [cpio.file(place, data, executable=True) for place, data in places.items()]

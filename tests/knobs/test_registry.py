@@ -8,10 +8,10 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from hypertare.knobs.guest_weights import GUEST_WEIGHTS
 from hypertare.knobs.knob import KnobKind, Target
 from hypertare.knobs.mtu import MTU
 from hypertare.knobs.registry import KINDS, Knobs
+from hypertare.knobs.scheduler_weights import GUEST_WEIGHTS
 from hypertare.protocol import plan
 
 

@@ -7,10 +7,8 @@ from typing import get_args
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.engine.runners.registry import runner_of
-from hypertare.engine.runners.runner import Runner
-from hypertare.machine_kinds.clock import CLOCKS, ClockName
-from hypertare.machine_kinds.machine_kind import MachineKind
+from hypertare.engine.runners.runner import Runner, runner_of
+from hypertare.machine_kinds.machine_kind import CLOCKS, ClockName, MachineKind
 from hypertare.machine_kinds.registry import KINDS, USUAL, MachineName, find
 from hypertare.platforms.registry import BASELINE
 from hypertare.study import Study, StudyFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hypertare.machines.background_load import BackgroundLoad
+from hypertare.machines.environment import BackgroundLoad
 from hypertare.runs.store import OtherProgram
 
 OWN, CHILD, KERNEL = 100, 101, 2

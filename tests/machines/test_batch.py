@@ -13,7 +13,7 @@ from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.design.pc import Nic, Pc
 from hypertare.design.planner import Chance, MachineResources
-from hypertare.design.planner.addresses import HUB_INTERFACE
+from hypertare.design.planner.network import HUB_INTERFACE
 from hypertare.machines.batch import (
     Batch,
     TrialSlot,

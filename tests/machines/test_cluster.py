@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
-from hypertare.engine.prepare import prepare
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import RunOptions, prepare
 from hypertare.machines.cluster import scheduler
-from hypertare.machines.cluster.brought import Brought
-from hypertare.machines.cluster.checks import Checks
-from hypertare.machines.cluster.scheduler import Cluster, check_address, connected
+from hypertare.machines.cluster.scheduler import Checks, Cluster, check_address, connected
+from hypertare.machines.cluster.worker import Brought
 from hypertare.machines.emulated import Output
 from hypertare.machines.image.cache import Cache
 from hypertare.study import StudyFile

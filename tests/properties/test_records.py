@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.outcome import outcome, warnings
 from hypertare.probes.napi import NAPI
-from hypertare.protocol.parse import parse
-from hypertare.protocol.phase import PHASE
+from hypertare.protocol.phase import PHASE, parse
 from hypertare.protocol.records import Record
 from hypertare.workloads import packets
 from tests.made_tasks import work_of

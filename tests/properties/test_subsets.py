@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell
 from hypertare.cli.report import Format
 from hypertare.cli.report import report as show
 from hypertare.findings.summarise import read

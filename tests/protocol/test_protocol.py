@@ -27,8 +27,7 @@ from hypertare.machines.batch import make as make_batch
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan, records
-from hypertare.protocol.parse import parse
-from hypertare.protocol.phase import PHASE, Phase
+from hypertare.protocol.phase import PHASE, Phase, parse
 from hypertare.report import model
 from hypertare.study import StudyFile, builtin_names, find
 from hypertare.workloads import packets, responses

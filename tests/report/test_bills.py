@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.findings.summarise import summarise
-from hypertare.report.tables import bills
+from hypertare.report.tables import analyses
 from hypertare.runs.store import Store
 from hypertare.runs.summary import Amount, Bill, BillItem, Summary
 from tests import factory
@@ -25,7 +25,7 @@ def amount(us: float, around: float = 0.0) -> Amount:
 
 
 def test_no_study_has_one_that_did_not_ask(summary: Summary) -> None:
-    assert summary.bills == () and bills.bill_table(summary).rows == ()
+    assert summary.bills == () and analyses.bill_table(summary).rows == ()
 
 
 def test_figures_by_hand(summary: Summary) -> None:
@@ -45,7 +45,7 @@ def test_figures_by_hand(summary: Summary) -> None:
         unexplained=amount(-8, 65),
     )
     virtual = {"bills": (bill,), "clock": "virtual"}
-    table = bills.bill_table(summary.model_copy(update=virtual))
+    table = analyses.bill_table(summary.model_copy(update=virtual))
     assert table.title == "The bill of rtt (virtual)"
     assert [row.cells for row in table.rows] == [
         ("guest vhost", "rtt p50 beside native", "256 µs (223 to 289)", "100 %"),
@@ -78,7 +78,7 @@ def test_a_bill_of_all_that_there_is_stands_beside_nothing(summary: Summary) -> 
     )
     other = bill.model_copy(update={"cell": {"workload": "write"}})
     virtual = {"bills": (bill, other), "clock": "virtual"}
-    table = bills.bill_table(summary.model_copy(update=virtual))
+    table = analyses.bill_table(summary.model_copy(update=virtual))
     assert [row.cells[:2] for row in table.rows] == [
         *(("guest read", "run per operation"), ("", "the program"), ("", "other threads")),
         *(("guest write", "run per operation"), ("", "the program"), ("", "other threads")),

@@ -14,7 +14,7 @@ from hypertare.report.tables.table import Table
 from hypertare.report.terminal_tables import Fitting
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import Effects
-from hypertare.study.effects import EffectsSettings
+from hypertare.study.analyses import EffectsSettings
 from tests.findings.test_effects import FACTORS, MESSAGE, MTU, RULES, made
 from tests.made_trials import GOODPUT
 

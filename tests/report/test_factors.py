@@ -10,7 +10,7 @@ from rich.console import Console
 
 from hypertare.base.errors import InputError
 from hypertare.cli.report import load
-from hypertare.report import factors, html, markdown, terminal
+from hypertare.report import answers, html, markdown, terminal
 from hypertare.report.model import Report
 from hypertare.runs.summary import LevelChange
 from tests import factory
@@ -31,7 +31,7 @@ def report(run: Path) -> Report:
 
 
 def test_each_platform_has_its_answer(report: Report) -> None:
-    reported = [one.text for one in factors.verdicts(report.summary, report.wording)]
+    reported = [one.text for one in answers.verdicts(report.summary, report.wording)]
     assert [text.split(":")[0] for text in reported] == ["native", "container", "guest"]
     # Two NICs of the guest: the mean of both.
     assert "over 2 settings" in reported[2]
@@ -43,7 +43,7 @@ def test_each_platform_has_its_answer(report: Report) -> None:
 def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
     out = io.StringIO()
     terminal.show(report, Console(file=out, width=200), every=True)
-    first = next(iter(factors.verdicts(report.summary, report.wording))).text
+    first = next(iter(answers.verdicts(report.summary, report.wording))).text
     assert first in out.getvalue() and first in html.render(report)
     assert "What each factor changes of tcp" in html.render(report)
     assert "| native | transmit against receive | goodput in tcp" in markdown.render(report)
@@ -94,7 +94,7 @@ def change(platform: str, cost: float, verdict: str, **more: object) -> LevelCha
 
 def said(report: Report, *changes: LevelChange) -> list[str]:
     summary = report.summary.model_copy(update={"levels": changes})
-    return [one.text for one in factors.verdicts(summary, report.wording)]
+    return [one.text for one in answers.verdicts(summary, report.wording)]
 
 
 def test_how_the_cost_changes_is_reported_where_it_is_sure(report: Report) -> None:
@@ -120,16 +120,16 @@ def test_where_platforms_disagree_it_says_so(report: Report) -> None:
 
 
 def turned(report: Report, *changes: LevelChange) -> list[str]:
-    return [one.text for one in factors.turned(changes, report.wording)]
+    return [one.text for one in answers.turned(changes, report.wording)]
 
 
 def test_of_many_the_largest_are_reported(report: Report) -> None:
     many = [change(f"guest{n}", -0.01 * n, "gains") for n in range(2, 12)]
     every = (*many, change("native", 0.0, "no difference shown"))
     reported = said(report, *every)
-    assert len(reported) == factors.MOST and reported[0].startswith("guest11")
+    assert len(reported) == answers.MOST and reported[0].startswith("guest11")
     summary = report.summary.model_copy(update={"levels": every})
-    counted = factors.answer(summary, report.wording)
+    counted = answers.answer(summary, report.wording)
     assert counted is not None
     assert counted.text == "levels of factors: 10 of 11 comparisons show a difference"
 
@@ -158,7 +158,7 @@ def test_of_several_commands_the_fastest_is_named_first(report: Report) -> None:
         raced("native", "pigz", 0.02, "no difference shown"),
         raced("guest", "pigz", -0.5, "gains", cost_low=-0.6, cost_high=-0.4),
     )
-    reported = factors.fastest(report.summary.model_copy(update={"fastest": many}), report.wording)
+    reported = answers.fastest(report.summary.model_copy(update={"fastest": many}), report.wording)
     assert reported is not None and reported.tone == "same"
     assert reported.text == (
         "zstd is the fastest natively; against gzip: 11 times as fast natively (8.1 to 14), "
@@ -166,6 +166,6 @@ def test_of_several_commands_the_fastest_is_named_first(report: Report) -> None:
         "(0.99 to 1.1), 2.0 times as slow in the guest (1.7 to 2.5)"
     )
     clear = report.summary.model_copy(update={"fastest": many[:2]})
-    reported = factors.fastest(clear, report.wording)
+    reported = answers.fastest(clear, report.wording)
     assert reported is not None and reported.tone == "gains"
-    assert factors.fastest(report.summary, report.wording) is None
+    assert answers.fastest(report.summary, report.wording) is None

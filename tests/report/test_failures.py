@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from hypertare.report import html, terminal
-from hypertare.report.failures import NO_INSTRUCTION, NO_MEMORY, NO_NETWORK, Reason, sentences
+from hypertare.report.caveats import NO_INSTRUCTION, NO_MEMORY, NO_NETWORK, Reason, sentences
 from hypertare.report.model import Report
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import FailedTrial

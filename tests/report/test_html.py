@@ -17,9 +17,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 from hypertare.base import figures
 from hypertare.base.errors import MachineError
 from hypertare.report import html
+from hypertare.report.html import TERMS
 from hypertare.report.model import Report
 from hypertare.report.page import write
-from hypertare.report.terms import TERMS
 from tests import factory
 from tests.report.browser import PAYLOADS, Page
 from tests.report.conftest import read

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from hypertare.base.errors import InputError
-from hypertare.base.words import level_text
+from hypertare.base.figures import level_text
 from hypertare.report import html, markdown, model, terminal
 from hypertare.report.model import Report
 from hypertare.report.page import write

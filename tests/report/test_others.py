@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from hypertare.report import others
+from hypertare.report import data
 from hypertare.report.model import Report
 
 
 def test_hyperfine_s_json_has_each_platform_as_a_command(report: Report) -> None:
-    results = json.loads(others.hyperfine(report))["results"]
+    results = json.loads(data.hyperfine(report))["results"]
     assert [one["command"] for one in results] == [
         "build, native",
         "build, container",
@@ -30,7 +30,7 @@ def test_hyperfine_s_json_has_each_platform_as_a_command(report: Report) -> None
 
 
 def test_bencher_gets_response_and_cost_with_their_intervals(report: Report) -> None:
-    found = json.loads(others.bmf(report))
+    found = json.loads(data.bmf(report))
     guest = found["build, guest virtio-net"]
     assert guest["elapsed"]["lower_value"] < guest["elapsed"]["value"]
     assert guest["cost"]["value"] == pytest.approx(0.38, abs=0.03)
@@ -39,7 +39,7 @@ def test_bencher_gets_response_and_cost_with_their_intervals(report: Report) -> 
 
 
 def test_the_benchmark_action_gets_costs(report: Report) -> None:
-    found = json.loads(others.benchmark_action(report))
+    found = json.loads(data.benchmark_action(report))
     guest = next(one for one in found if one["name"] == "build, guest virtio-net")
     assert guest["unit"] == "%" and guest["value"] == pytest.approx(38, abs=3)
     assert guest["range"].startswith("± ")

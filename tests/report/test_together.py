@@ -14,7 +14,7 @@ from hypertare.findings.compare import compare
 from hypertare.findings.summarise import read as found
 from hypertare.report import comparison, data, html, markdown, plots, terminal
 from hypertare.report.model import Report
-from hypertare.report.tables import guests, guests_cpu, laws
+from hypertare.report.tables import guests
 from hypertare.report.tables.table import Row
 from tests import made_crowd
 from tests.report.conftest import read
@@ -69,7 +69,7 @@ def test_the_baseline_and_round_trips_are_no_rows(crowd: Report) -> None:
 
 def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
     groups = guests.groups(crowd.summary)
-    reported = {row.cells[:2]: row.cells[2:] for row in guests_cpu.cpu_table(groups).rows}
+    reported = {row.cells[:2]: row.cells[2:] for row in guests.cpu_table(groups).rows}
     efficiency, _, index, shares, driver = reported["xen transmit driver weight 256", "8"]
     # Natively 33 % of a CPU, under Xen 64 % and 21 %.
     assert float(efficiency.split()[0]) == pytest.approx(0.33 / 0.85, abs=0.02)
@@ -78,20 +78,20 @@ def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
 
 
 def test_predictability_is_reported_with_its_error(crowd: Report) -> None:
-    reported = list(laws.laws_table(crowd.summary.predictability).rows)
+    reported = list(guests.laws_table(crowd.summary.predictability).rows)
     verdicts = {row.cells[:2]: (row.cells[2], row.cells[3], row.cells[7]) for row in reported}
     receive = "xen receive driver weight 256"
     assert verdicts[receive, "least rate, fair rate"] == ("1, 2, 4", "8", "not predictable (±10 %)")
     mended = "xen receive driver weight 2048"
     assert verdicts[mended, "least rate, fair rate"][2] == "predictable (±10 %)"
     assert all(row.cells[6].count("%") == 1 for row in reported)
-    title = laws.laws_table(crowd.summary.predictability).title
+    title = guests.laws_table(crowd.summary.predictability).title
     assert title.endswith(" of transmit, receive (virtual)")
 
 
 def test_a_law_without_enough_numbers_says_so(tmp_path: Path) -> None:
     report = read(made_crowd.write(tmp_path / "run", guests=(1, 2)))
-    reported = [row for row in laws.laws_table(report.summary.predictability).rows if row.note]
+    reported = [row for row in guests.laws_table(report.summary.predictability).rows if row.note]
     assert reported and all("needs 3 numbers of guests" in row.note for row in reported)
 
 

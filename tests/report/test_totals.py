@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.protocol.records import Histogram, ProbeValues
 from hypertare.report import charts, translation
-from hypertare.report.tables import published, totals
+from hypertare.report.tables import ratios
 from hypertare.report.translation import MeanCount, Tally
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import Estimate, Published, Total
@@ -76,7 +76,7 @@ FOUND = summary(
 
 
 def test_lines_have_their_parts_and_exits_and_what_is_the_same_stands_once() -> None:
-    rows = [row.cells for row in totals.total_table(totals.lines(FOUND, WORDING)).rows]
+    rows = [row.cells for row in ratios.total_table(ratios.lines(FOUND, WORDING)).rows]
     ratio = ("1.25", "1.20 to 1.30")
     nested = "build nested guest shared cache"
     assert rows == [
@@ -87,8 +87,8 @@ def test_lines_have_their_parts_and_exits_and_what_is_the_same_stands_once() -> 
 
 
 def test_the_baseline_alone_is_shown() -> None:
-    lines = totals.lines(summary(total("native", "nested", 0.4, "6M", threads=3)), WORDING)
-    (row,) = totals.total_table(lines).rows
+    lines = ratios.lines(summary(total("native", "nested", 0.4, "6M", threads=3)), WORDING)
+    (row,) = ratios.total_table(lines).rows
     assert row.cells[0] == "build nested native shared cache 6M"
     assert row.note.startswith("3 threads")
 
@@ -111,7 +111,7 @@ def theirs(cache: str, ratio: float | None = 1.25) -> Published:
 
 
 def test_bars_are_parts_of_native_and_published_stands_beside_its_line() -> None:
-    bars = list(totals.bars(totals.lines(FOUND, WORDING), [theirs("none")]))
+    bars = list(ratios.bars(ratios.lines(FOUND, WORDING), [theirs("none")]))
     nested = [bar for bar in bars if bar.name == "nested guest shared cache 6M"]
     assert [bar.part for bar in nested] == ["elapsed", "walks"]
     assert sum(bar.ratio for bar in nested) == pytest.approx(1.25)
@@ -124,7 +124,7 @@ def test_bars_are_parts_of_native_and_published_stands_beside_its_line() -> None
 
 
 def test_published_figures_stand_beside_ours_and_the_source_once() -> None:
-    rows = published.published_table([theirs("6M"), theirs("none"), theirs("2M", None)]).rows
+    rows = ratios.published_table([theirs("6M"), theirs("none"), theirs("2M", None)]).rows
     assert [row.cells[2:5] for row in rows] == [("1.60", "1.25", "exact")] * 2
     assert [row.note for row in rows] == ["Somebody, 2010", ""]
 

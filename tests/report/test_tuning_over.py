@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hypertare.findings.tuning_over import TuningOver
+from hypertare.findings.tuning import TuningOver
 from hypertare.report import tuning_over
 from hypertare.report.page import write
-from hypertare.report.tables.tuning_over import over_tables
+from hypertare.report.tables.tuning import over_tables
 from tests.report.browser import PAYLOADS, Page
 from tests.report.vega_lite import charts_of, check
 from tests.tune.made_over import made

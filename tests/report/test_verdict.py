@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.summarise import summarise
 from hypertare.report.verdict import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hypertare.protocol.records import TaskResult
+from hypertare.report.caveats import Besides, fixed_time, last_line, no_work, waiting
 from hypertare.report.verdict import Wording
-from hypertare.report.work_done import Besides, fixed_time, last_line, no_work, waiting
 from hypertare.runs.summary import Estimate
 from tests.made_tasks import purpose_of
 

@@ -74,7 +74,7 @@ def test_a_damaged_run_is_listed_all_the_same(home: Path) -> None:
 def test_the_command_lists_them(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hypertare.cli.runs import runs
+    from hypertare.cli.lists import runs
 
     monkeypatch.setenv("COLUMNS", "160")
     runs(json=True, every=False)

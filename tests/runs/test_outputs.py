@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.runs.outputs import write_outputs
+from hypertare.runs.kept import write_outputs
 from hypertare.runs.store import Store
 from tests import factory
 

@@ -6,13 +6,12 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hypertare.base.level import Cell
-from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
+from hypertare.base.variables import Cell
+from hypertare.design.trials import Ask, FinishedTrial, Kind, PlannedTrial
+from hypertare.search.plan import Measured, Need, Search
 from hypertare.search.replay import replay
 from hypertare.search.rounds import RATE, UNPACED
-from hypertare.search.search import Measured, Need, Search
-from hypertare.study.search import SearchSettings
+from hypertare.study.analyses import SearchSettings
 
 Arrives = Callable[[float, random.Random], float]
 """From what is sent to what arrives, both in b/s."""

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
+from hypertare.search.plan import Found, Measured, Need
 from hypertare.search.replay import replay
-from hypertare.search.search import Found, Measured, Need
-from hypertare.study.search import SearchSettings
+from hypertare.study.analyses import SearchSettings
 from tests.search.made_up import Path, livelock, noisy, searched, settings, up_to
 
 CAPACITIES = st.floats(min_value=1.2e7, max_value=9.5e8)

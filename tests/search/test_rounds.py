@@ -6,9 +6,8 @@ import pytest
 
 from hypertare.design.trials import FinishedTrial
 from hypertare.runs.summary import LossFreeRate
-from hypertare.search.findings import loss_free
 from hypertare.search.plan import SearchPlan, plan
-from hypertare.search.rounds import Rounds
+from hypertare.search.rounds import Rounds, loss_free
 from hypertare.study import StudyFile
 from tests.search.made_up import MadeUpLab, Path, livelock, noisy, up_to
 

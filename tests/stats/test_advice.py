@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hypertare.stats.comparisons import discoveries, holm, levels
-from hypertare.stats.drift import trend
+from hypertare.stats.anomalies import outliers, trend
 from hypertare.stats.interval import around, at, p_value
-from hypertare.stats.outliers import outliers
-from hypertare.stats.practical import Verdict, rule, unanimous
+from hypertare.stats.practical import Verdict, discoveries, holm, levels, rule, unanimous
 
 
 def test_trend_by_hand() -> None:

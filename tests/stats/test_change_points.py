@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare.stats.change_points import LEAST_OF_LEVEL, change_points
+from hypertare.stats.anomalies import LEAST_OF_LEVEL, change_points
 
 
 def test_a_step_is_found_where_it_is() -> None:

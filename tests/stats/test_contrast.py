@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hypertare.stats.contrast import Side, contrast, pooled
-from hypertare.stats.distributions import t_quantile
-from hypertare.stats.interval import of_mean
+from hypertare.stats.interval import of_mean, t_quantile
+from hypertare.stats.ratio import Side, contrast, pooled
 
 
 def side(values: dict[int, float], boot: int | None = None) -> Side:

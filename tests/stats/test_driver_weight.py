@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare.stats.driver_weight import driver_weight
+from hypertare.stats.growth import driver_weight
 
 
 @pytest.mark.parametrize(("guests", "weight"), [(1, 256), (2, 1024), (4, 3072), (8, 8192)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hypertare.stats.extreme import extreme
+from hypertare.stats.over_cells import extreme
 
 
 @pytest.mark.parametrize("rounds", [3, 8])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hypertare.base.errors import HypertareError
 from hypertare.protocol.records import Histogram
-from hypertare.stats.nearness import NEAR, SHIFTED, near_limit, near_share, near_time, shift
+from hypertare.stats.histograms import NEAR, SHIFTED, near_limit, near_share, near_time, shift
 from tests.stats.test_percentile import BUCKETS, expanded, made
 
 FACTORS = st.integers(1, 1000)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hypertare.stats.overload import FOLLOWS, Offered, shape
+from hypertare.stats.line_rate import FOLLOWS, Offered, shape
 
 RATES = st.lists(st.floats(1, 1e9), min_size=4, max_size=12, unique=True)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hypertare.base.errors import HypertareError
 from hypertare.protocol.records import Histogram
-from hypertare.stats.percentile import ecdf, merge, quantiles
+from hypertare.stats.histograms import ecdf, merge, quantiles
 
 BUCKETS = st.lists(
     st.tuples(st.integers(0, 10**9), st.integers(1, 50)), min_size=1, max_size=30

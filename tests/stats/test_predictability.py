@@ -6,8 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypertare.findings.predictability import SUBJECTS
-from hypertare.stats.laws import DRIVER_CPU, FAIR_RATE, LOADED_RATE, UNIVERSAL_SCALABILITY, Law
-from hypertare.stats.predictability import Prediction, judge, predict
+from hypertare.stats.predictability import (
+    DRIVER_CPU,
+    FAIR_RATE,
+    LOADED_RATE,
+    UNIVERSAL_SCALABILITY,
+    Law,
+    Prediction,
+    judge,
+    predict,
+)
 
 POSITIVE = st.floats(1e-3, 1e9)
 

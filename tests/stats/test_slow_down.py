@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hypertare.stats.contrast import Side, of_alone
+from hypertare.stats.ratio import Side, of_alone
 
 RATES = st.lists(st.floats(1e3, 1e9), min_size=2, max_size=6)
 

@@ -9,7 +9,7 @@ from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.protocol import plan
 from hypertare.study import StudyFile
-from hypertare.study.given import reach_words
+from hypertare.study.machines import reach_words
 
 TEXT = """
 name = "given"

@@ -4,7 +4,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.study import StudyFile, builtin_names, find
-from hypertare.study.plots import Plot
+from hypertare.study.claims import Plot
 
 STUDY = """
 name = "t"

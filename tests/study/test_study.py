@@ -9,7 +9,7 @@ import pytest
 from hypertare.base.errors import InputError
 from hypertare.design.design import make
 from hypertare.study import StudyFile, builtin_names, combinations, find
-from hypertare.study.size import cells
+from hypertare.study.factors import cells
 
 GOOD = """
 name = "probe"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hypertare.report.library import charting_library
+from hypertare.report.page import charting_library
 from tests.integration.lab import TRIALS, Lab, cache, rows, until
 
 _CHECKOUT = Path(__file__).resolve().parents[2]

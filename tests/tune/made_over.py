@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypertare.findings.tuning import KnobTried, Tuning
-from hypertare.findings.tuning_over import AtLevel, TuningOver
+from hypertare.findings.tuning import AtLevel, KnobTried, Tuning, TuningOver
 from hypertare.study import find
 from hypertare.tune import over
 from hypertare.tune.over import Sweep

@@ -6,12 +6,10 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
+from hypertare.design.trials import Ask, FinishedTrial, Kind, PlannedTrial
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE
-from hypertare.tune.budget import Budget, BudgetTracker
-from hypertare.tune.space import Knob, Setting, Space
+from hypertare.tune.space import Budget, BudgetTracker, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Known, Outcome, Tuner
 from hypertare.workloads.responses import RESPONSES
 

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from pydantic import BaseModel
 
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.knobs.registry import HOST_KNOBS, Knobs
 from hypertare.platforms.commands import System
 from hypertare.platforms.registry import find
-from hypertare.tune.commands import step, steps
+from hypertare.tune.findings import step, steps
 from hypertare.tune.space import LEFT
 
 GUEST = System(find("guest"))

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.closed import Closed
-from hypertare.findings.tuning import Tuning
-from hypertare.findings.tuning_over import TuningOver
+from hypertare.findings.tuning import Tuning, TuningOver
 
 FOLDER = Path(__file__).parents[2] / "schema"
 SCHEMAS: dict[str, type[Closed]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.machines import environment
 from hypertare.platforms.commands import System
 from hypertare.platforms.registry import find
@@ -18,7 +18,7 @@ from hypertare.runs.store import Store
 from hypertare.study import StudyFile
 from hypertare.study.tune import PHASE
 from hypertare.tune import known, session
-from hypertare.tune.commands import steps
+from hypertare.tune.findings import steps
 from hypertare.tune.space import Knob, Setting
 from hypertare.tune.tuner import Known
 from tests import factory

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from hypertare.base import paths
+from hypertare.cli.walk import show
 from hypertare.walk import processors, run
-from hypertare.walk.options import Options
+from hypertare.walk.processors import Options
 from hypertare.walk.result import Counts, WalkSummary
-from hypertare.walk.show import show
 
 pytestmark = pytest.mark.runs
 

@@ -4,7 +4,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.walk import processors, run
-from hypertare.walk.options import Options
+from hypertare.walk.processors import Options
 
 
 def test_every_shipped_processor_reads_and_is_named_as_its_file():

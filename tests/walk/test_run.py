@@ -19,7 +19,7 @@ from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import walk_plugin
 from hypertare.walk import processors, run
-from hypertare.walk.options import Options
+from hypertare.walk.processors import Options
 
 pytestmark = pytest.mark.runs
 

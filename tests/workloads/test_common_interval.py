@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypertare.protocol.records import Interval
-from hypertare.workloads.common_interval import Common, Flow, Piece, common, flow
+from hypertare.workloads.stream_rates import Common, Flow, Piece, common, flow
 from tests.made_guests import Streamed, stream
 
 BYTES = st.floats(0, 1e9)

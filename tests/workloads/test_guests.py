@@ -14,9 +14,9 @@ from hypertare.design.trials import PlannedTrial
 from hypertare.findings.outcome import outcome
 from hypertare.protocol.records import ProbeValues, Record
 from hypertare.runs.store import Store
-from hypertare.workloads import guests, responses, streams_at_once
-from hypertare.workloads.line_share import OF_LINE
+from hypertare.workloads import guests, responses, stream_rates
 from hypertare.workloads.responses import RESPONSES
+from hypertare.workloads.sending import OF_LINE
 from tests import factory
 from tests.made_guests import Streamed, pings, probe, result, streams, weight
 from tests.made_tasks import work_of
@@ -256,7 +256,7 @@ def test_guests_enter_the_runs_file_and_come_back(tmp_path: Path) -> None:
     assert len(kept.guests) == 4
 
 
-BESIDE = {one.name for one in (*streams_at_once.RESPONSES, *guests.OF_CPU, *OF_LINE)}
+BESIDE = {one.name for one in (*stream_rates.RESPONSES, *guests.OF_CPU, *OF_LINE)}
 """Of all guests from the first: no guest has one of its own."""
 
 

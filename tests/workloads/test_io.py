@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.base.response import known
+from hypertare.base.variables import known
 from hypertare.design import pc, planner
 from hypertare.design.design import make
-from hypertare.design.planner.pairs import pairs
+from hypertare.design.planner.network import pairs
 from hypertare.engine.prepare import check_virtiofsd
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, Phase

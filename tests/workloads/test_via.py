@@ -7,7 +7,7 @@ import pytest
 from hypertare.base.errors import InputError
 from hypertare.study import StudyFile
 from hypertare.study.study import Study
-from hypertare.workloads.via import SHARED_MEMORY
+from hypertare.workloads.capture import SHARED_MEMORY
 
 STUDY = """
 name = "x"

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from hypertare.base.level import Cell
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
+from hypertare.base.variables import Cell
 from hypertare.workloads.workload import WorkloadSettings
 
 S = TypeVar("S", bound=Settings)

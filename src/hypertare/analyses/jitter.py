@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hypertare.analyses.analysis import Analysed, AnalysedRow, Analysis, Observed
-from hypertare.base.settings import Settings
-from hypertare.base.words import did_you_mean
+from hypertare.base.closed import Settings
+from hypertare.base.figures import did_you_mean
 from hypertare.workloads.workload import WorkloadSettings
 
 _OF_GAPS = ("jitter", "gap_p50", "gap_p99", "gap_p999", "gap_sd")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import create_model
 
 from hypertare.analyses.analysis import Analysis
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
 
 
 def _found() -> Iterator[Analysis[Any]]:

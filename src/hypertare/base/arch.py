@@ -1,8 +1,9 @@
 """The processor architecture that hypertare measures on, and its names in programs, packages and paths.
 
 One is supported, x86-64. Another one needs a value of `Arch`, and further: a kernel image that QEMU starts
-without firmware (`machines/image/bzimage.py`), the CPU models of `sut.cpu_model`, page walks (`walk`), and
-of the agent a console, a clock and a program for `fork`. `hatch_build.py` names the compiler's target too.
+without firmware (`machines/image/kernel_files.py`), the CPU models of `sut.cpu_model`, page walks (`walk`),
+and of the agent a console, a clock and a program for `fork`. `hatch_build.py` names the compiler's target
+too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base class of all pydantic models: of studies, plans, runs and summaries."""
+"""The base classes of all pydantic models: of studies, plans, runs and summaries."""
 
 from __future__ import annotations
 
@@ -18,3 +18,7 @@ class Closed(BaseModel):
     """A model that refuses unknown fields and never changes. Its validator is built at its first use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Settings(Closed):
+    """A table of a study file, or a table within one."""

@@ -1,19 +1,43 @@
-"""Access of checks to this host: its files, commands and attempts. Tests replace it."""
+"""This host's files, the programs that are run on it, and attempts. Tests replace `Host`."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from hypertare.base.paths import cache_dir
-from hypertare.base.programs import captured
+
+
+def captured(
+    argv: Sequence[str], limit_s: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program; its exit status is for the caller to judge.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it took longer than `limit_s` seconds, and was killed.
+    """
+    return subprocess.run(
+        argv,
+        cwd=cwd,
+        env={**os.environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=limit_s,
+        check=False,
+    )
+
 
 _ATTEMPTS = Path(__file__).with_name("attempts.py")
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--kill-child")
@@ -145,3 +169,26 @@ class Host:
                 ticks = int(fields[11]) + int(fields[12])
                 found[path.parent.name] = (name.partition("(")[2], ticks)
         return found
+
+
+def digest_of(path: Path) -> str:
+    """In hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Digests:
+    """Of files that do not change while this process works: each is read once, whichever thread asks."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+        self._lock = threading.Lock()
+
+    def of(self, path: Path) -> str:
+        with self._lock:
+            known = self._known.get(path)
+        if known is None:
+            known = digest_of(path)
+            with self._lock:
+                self._known[path] = known
+        return known

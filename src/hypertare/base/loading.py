@@ -1,7 +1,8 @@
-"""Libraries that only a run's end needs, loaded while its benches boot or warm up.
+"""Libraries that are loaded late, and those that an installation may leave out.
 
-A start does not pay for them, no trial that counts runs beside their loading, and Ctrl-C, which the main
-thread hears, cannot leave one half loaded.
+What only a run's end needs is loaded while its benches boot or warm up: a start does not pay for it, no
+trial that counts runs beside its loading, and Ctrl-C, which the main thread hears, cannot leave one
+half loaded.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from importlib import import_module
+from importlib.util import find_spec
+
+from hypertare.base.errors import InputError
 
 _HEAD_START_S = 0.01
 """Python lets one thread work at a time, so what makes others wait is sent to them first."""
@@ -49,3 +53,25 @@ def _load(modules: tuple[str, ...], after_s: float = 0.0) -> None:
     time.sleep(after_s)
     for module in modules:
         import_module(module)
+
+
+_MODULES = {"cluster": ("distributed",), "tune": ("optuna", "pyDOE3")}
+"""What each extra of pyproject.toml brings, by the names under which it is imported."""
+
+
+def check_extra(name: str, wanted_by: str) -> None:
+    """Checks that the libraries of an extra are installed.
+
+    Args:
+        name: the name of the extra.
+        wanted_by: the verb or option that needs it.
+
+    Raises:
+        InputError: one of its libraries is not installed.
+    """
+    missing = [module for module in _MODULES[name] if find_spec(module) is None]
+    if missing:
+        raise InputError(
+            f"{wanted_by} needs {' and '.join(missing)}, not installed beside hypertare.",
+            f"pip install 'hypertare[{name}]'",
+        )

@@ -12,7 +12,7 @@ import typer
 
 from hypertare.base import interrupt
 from hypertare.base.errors import HypertareError, InputError, MachineError, short_of_memory
-from hypertare.base.words import is_text
+from hypertare.base.figures import is_text
 
 # Objects made before Python looks for circles among them. Classes and modules, which a start makes by the
 # ten thousand, all stay.
@@ -48,17 +48,14 @@ def options(
 
 
 def _register() -> None:
-    from hypertare.cli.compare import compare
+    from hypertare.cli.compare import compare, history
     from hypertare.cli.doctor import doctor
-    from hypertare.cli.given import given_app
-    from hypertare.cli.history import history
     from hypertare.cli.image import image_app
+    from hypertare.cli.lists import given_app, runs, studies_app
+    from hypertare.cli.options import Verb
     from hypertare.cli.report import report
     from hypertare.cli.run import run
-    from hypertare.cli.runs import runs
-    from hypertare.cli.studies import studies_app
     from hypertare.cli.tune import tune
-    from hypertare.cli.verb import Verb
     from hypertare.cli.walk import walk
     from hypertare.cli.weigh import weigh
 

@@ -29,8 +29,8 @@ def doctor(
     """
     from hypertare.base.host_files import Host
     from hypertare.doctor.checks import examine, verdict
-    from hypertare.machines.host.needs import require_root
-    from hypertare.machines.host.settings_lease import left_behind, recover
+    from hypertare.machines.host.keeper import left_behind, recover
+    from hypertare.machines.host.settings import require_root
 
     host = Host()
     if put_back:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hypertare.base.errors import InputError, writing
-from hypertare.cli.options import between_commas
-from hypertare.cli.verb import Verb
+from hypertare.cli.options import Verb, between_commas
 
 if TYPE_CHECKING:
     from hypertare.machines.image.cache import Listed

@@ -1,15 +1,17 @@
-"""Arguments and options that several verbs have."""
+"""What several verbs have: their base class, arguments and options, and files for results."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from hypertare.base.errors import InputError
+from hypertare.base.errors import InputError, MachineError
 
 
 def complete_study(incomplete: str) -> list[str]:
@@ -138,7 +140,7 @@ def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
     Raises:
         InputError: two have one name, or one that is taken.
     """
-    from hypertare.study.given import PEER
+    from hypertare.study.machines import PEER
 
     found: dict[str, dict[str, str]] = {}
     for word in words:
@@ -157,3 +159,78 @@ def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
             )
         found[name] = {"reach": reach}
     return found
+
+
+AS_IT_IS = "hypertare.as_it_is"
+"""In a context's `meta`: whether what is to be run stands behind `--`."""
+
+
+class Verb(TyperCommand):
+    """A command that refuses empty options and arguments.
+
+    Otherwise an empty path would mean this directory, and an empty list of words would mean the default.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[AS_IT_IS] = "--" in args
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in self.params:
+            # Of a command's own words some may be empty; they come as a list.
+            if given.get(parameter.name) == "":
+                is_option = parameter.param_type_name == "option"
+                name = parameter.opts[0] if is_option else parameter.metavar
+                raise InputError(
+                    f"{name} is empty.",
+                    f"Give it a value{', or leave it out' if is_option else ''}.",
+                )
+        return super().parse_args(ctx, args)
+
+
+STDOUT = Path("-")
+
+
+def is_stdout(target: Path | None) -> bool:
+    return target == STDOUT
+
+
+def check_outputs(**targets: Path | None) -> None:
+    """Checks, before hours of work, that the targets can be written. Their keywords are the options' names.
+
+    Raises:
+        InputError: one of them cannot, or several are to be the standard output.
+    """
+    here = [f"--{name}" for name, target in targets.items() if is_stdout(target)]
+    if len(here) > 1:
+        raise InputError(
+            f"{' and '.join(here)} are both {STDOUT}: the standard output can hold one of them.",
+            "Give the other one a file.",
+        )
+    for target in targets.values():
+        if target is None or is_stdout(target):
+            continue
+        folder = target.absolute().parent
+        if not folder.is_dir():
+            raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
+        if target.is_dir():
+            raise InputError(f"{target} is a folder.", "Name a file.")
+        if not os.access(target if target.exists() else folder, os.W_OK):
+            raise InputError(f"{target} may not be written.", "Name a file elsewhere.")
+
+
+def write_result(text: str, target: Path) -> None:
+    """Writes a result of which no other copy exists; if its file cannot be written, prints it instead.
+
+    Raises:
+        MachineError: the file could not be written, and the result is on the standard output.
+    """
+    if is_stdout(target):
+        print(text)
+        return
+    try:
+        target.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        print(text, flush=True)
+        raise MachineError(
+            f"{target} cannot be written: {error.strerror or error}.",
+            "The result stands on the standard output instead.",
+        ) from error

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hypertare.design.design import WholePlot
     from hypertare.design.trials import FinishedTrial, PlannedTrial
-    from hypertare.findings.so_far import CostSoFar, SoFar
+    from hypertare.findings.progress import CostSoFar, SoFar
     from hypertare.study.study import Study
 
 _PLAIN_EVERY = 25
@@ -88,7 +88,7 @@ class Watch:
 
     def _look(self, finished: FinishedTrial) -> None:
         """Updates the cost found so far. The stop rule has already loaded the libraries that this needs."""
-        from hypertare.findings.so_far import SoFar
+        from hypertare.findings.progress import SoFar
         from hypertare.study import BASELINE
 
         self._so_far = self._so_far or SoFar(BASELINE, self._headline)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hypertare.base.errors import InputError
-from hypertare.cli.outputs import check_outputs, is_stdout
+from hypertare.cli.options import check_outputs, is_stdout
 
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
@@ -211,7 +211,7 @@ def _print(found: Report, format: Format, every: bool) -> None:
 
         show(found, every=every)
         return
-    from hypertare.report import data, markdown, others
+    from hypertare.report import data, markdown
 
     if format is Format.parquet:
         if sys.stdout.isatty():
@@ -225,8 +225,8 @@ def _print(found: Report, format: Format, every: bool) -> None:
         Format.json: data.json,
         Format.csv: data.csv,
         Format.markdown: partial(markdown.render, every=every),
-        Format.hyperfine: others.hyperfine,
-        Format.bmf: others.bmf,
-        Format.benchmark_action: others.benchmark_action,
+        Format.hyperfine: data.hyperfine,
+        Format.bmf: data.bmf,
+        Format.benchmark_action: data.benchmark_action,
     }
     sys.stdout.write(exporters[format](found))

@@ -15,6 +15,7 @@ import typer
 from hypertare.base.errors import HypertareError, InputError, writing
 from hypertare.base.units import human_duration
 from hypertare.cli.options import (
+    STDOUT,
     AskedStudy,
     Cluster,
     DryRun,
@@ -26,17 +27,16 @@ from hypertare.cli.options import (
     RunDirectory,
     Settings,
     given_machines,
+    is_stdout,
 )
-from hypertare.cli.outputs import STDOUT, is_stdout
 
 _MIN_TRIALS = 5
 _SPARE = 1.5
 """Factor by which the suggested time limit exceeds the time of the trials seen so far."""
 
 if TYPE_CHECKING:
-    from hypertare.engine.ending import Ended
-    from hypertare.engine.prepare import Prepared
-    from hypertare.engine.run_options import RunOptions
+    from hypertare.engine.prepare import Prepared, RunOptions
+    from hypertare.engine.run_directory import Ended
     from hypertare.report.model import Report
     from hypertare.search.plan import SearchPlan
     from hypertare.study import StudyFile
@@ -91,12 +91,11 @@ def run(
 
     from hypertare.base import loading, paths
     from hypertare.cli.progress import Watch
-    from hypertare.engine.machine_resources import resources
-    from hypertare.engine.new_run import new_folder
-    from hypertare.engine.prepare import prepare
-    from hypertare.engine.run_options import RunOptions
+    from hypertare.engine.prepare import RunOptions, prepare
+    from hypertare.engine.run_directory import new_folder
+    from hypertare.engine.runners.runner import resources
     from hypertare.engine.session import carry_out
-    from hypertare.machines.host.needs import Permissions
+    from hypertare.machines.host.settings import Permissions
     from hypertare.runs.store import Store
 
     if resume:
@@ -130,7 +129,7 @@ def run(
 def _with_addresses(given: Sequence[str]) -> dict[str, dict[str, str]]:
     """The machines, each with the address by which ssh reaches it, where that is one of its own."""
     from hypertare.machines.reach import address_of
-    from hypertare.study.given import reach_words
+    from hypertare.study.machines import reach_words
 
     found = given_machines(given)
     for machine in found.values():

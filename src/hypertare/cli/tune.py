@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hypertare.base.errors import InputError
+from hypertare.base.figures import level_text
 from hypertare.base.units import human_duration
-from hypertare.base.words import level_text
 from hypertare.cli.commands import input_of, shown, study_file, value_of
 from hypertare.cli.options import (
+    AS_IT_IS,
     Cluster,
     Fresh,
     HigherIsBetter,
@@ -29,11 +31,13 @@ from hypertare.cli.options import (
     complete_study,
 )
 from hypertare.cli.run import asked_study, interrupted_study, refuse_changes, say
-from hypertare.cli.verb import AS_IT_IS
 
 if TYPE_CHECKING:
+    from hypertare.design.planner import MachineResources
+    from hypertare.engine.prepare import RunOptions
+    from hypertare.findings.tuning import AtLevel
     from hypertare.study import StudyFile
-    from hypertare.tune.over import Sweep
+    from hypertare.tune.over import LevelTuning, Sweep
     from hypertare.tune.session import Prepared
 
 
@@ -156,14 +160,13 @@ def tune(
     hypertare tune --resume --out hypertare-runs/tcp-knobs-tune-20260101-120000
     """
     from hypertare.base import paths
-    from hypertare.base.extras import check_extra
+    from hypertare.base.loading import check_extra
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
-    from hypertare.cli.tune_over import show_levels, tune_levels
-    from hypertare.engine.machine_resources import resources
-    from hypertare.engine.new_run import new_folder
-    from hypertare.engine.run_options import RunOptions
-    from hypertare.machines.host.needs import Permissions
+    from hypertare.engine.prepare import RunOptions
+    from hypertare.engine.run_directory import new_folder
+    from hypertare.engine.runners.runner import resources
+    from hypertare.machines.host.settings import Permissions
     from hypertare.report.tuning import show
     from hypertare.runs import kept
     from hypertare.runs.store import Store
@@ -279,9 +282,9 @@ def _of_command(
 ) -> StudyFile:
     """The study that tunes a guest for a command."""
     from hypertare.base.host_files import Host
-    from hypertare.machines.host.vhost import can_use_vhost
+    from hypertare.machines.host.settings import can_use_vhost
     from hypertare.platforms.registry import BASELINE
-    from hypertare.tune.of_command import knobs_of_command
+    from hypertare.tune.space import knobs_of_command
 
     platform = "guest"
     file = study_file(
@@ -388,3 +391,92 @@ def show_space(prepared: Prepared, jobs: int, as_json: bool) -> None:
         print(report.known(prepared.known.before))
     left_out = "" if prepared.counts_boots else " without boots"
     print(f"budget: {budget}, about {human_duration(seconds)}{left_out}")
+
+
+def show_levels(sweep: Sweep, jobs: int, as_json: bool) -> None:
+    """Prints the levels with what each tuning chooses from, and the expected time."""
+    import json
+
+    asked, first = sweep.asked, sweep.parts[0].prepared
+    if as_json:
+        document = {
+            "study": first.run.study.name,
+            "factor": asked.factor,
+            "levels": list(asked.levels),
+            "confirm": asked.confirm,
+            "seed": asked.seed,
+            "platform": first.platform,
+            "workload": first.workload,
+            "goal": first.aims.goal,
+            "budget": str(first.budget),
+            "knobs": [knob.path for knob in (*first.space.knobs, *first.space.ladders)],
+            "confirm_trials": sweep.confirm_trials,
+            "expected_s": sweep.expected_s(jobs),
+        }
+        print(json.dumps(document, indent=2))
+        return
+    print(f"{first.run.study.name}: {first.run.study.question}")
+    print(
+        f"tunes {first.workload} on {first.platform} for {first.aims.goal}, for each "
+        f"{asked.factor}; seed {asked.seed}"
+    )
+    for part in sweep.parts:
+        print(f"  {asked.factor} = {level_text(part.level)}: {part.prepared.budget}")
+    print(f"knobs: {', '.join(knob.path for knob in (*first.space.knobs, *first.space.ladders))}")
+    if sweep.confirm is None:
+        print(
+            "confirms no law: the factor takes no whole number in the middle of its levels; --confirm "
+            f"{asked.factor}=LEVEL names one that is not tuned"
+        )
+    else:
+        place = f"{asked.factor} = {level_text(sweep.confirm.level)}"
+        print(f"confirms what the law says of {place}: at most {sweep.confirm_trials} trials")
+    left_out = "" if first.counts_boots else " without boots"
+    print(f"about {human_duration(sweep.expected_s(jobs))}{left_out}")
+
+
+def tune_levels(sweep: Sweep, folder: Path, run_options: RunOptions, json: bool) -> None:
+    """Tunes each level, prints what was found and writes the reports.
+
+    Raises:
+        HypertareError: a level cannot be tuned.
+        Exit: Ctrl-C came first.
+    """
+    from hypertare.cli.progress import Watch
+    from hypertare.cli.report import drawing
+    from hypertare.engine.runners.runner import resources
+    from hypertare.report import page, tuning_html, tuning_over
+    from hypertare.tune import OVER_FILE, over, session
+
+    def look(part: LevelTuning) -> MachineResources:
+        with Watch(part.prepared.run.study) as watch:
+            on = resources(part.prepared.run, watch.notify, run_options.allow)
+        session.check_machine(part.prepared, on)
+        return on
+
+    def done(one: AtLevel) -> None:
+        page.write(tuning_html.render(one.found), folder / one.folder / "report.html")
+        if not json:
+            print(
+                f"{sweep.asked.factor} = {level_text(one.level)}: {one.found.verdict}", flush=True
+            )
+
+    # The machine is asked for every level before the first is begun.
+    on = [look(part) for part in sweep.every]
+    found = over.carry_out(sweep, on, folder, Watch, run_options, done)
+    if not found.complete:
+        print(
+            "hypertare: interrupted; what was measured is kept: "
+            f"`hypertare tune --resume --out {folder}` goes on with it.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130)
+    if json:
+        print(found.model_dump_json(indent=2), flush=True)
+    else:
+        print()
+        tuning_over.show(found)
+    with drawing(folder) as report:
+        page.write(tuning_over.render(found), report)
+    if not json:
+        print(f"\nreport: {report}\nall of it: {folder / OVER_FILE}")

@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.base.words import did_you_mean
+from hypertare.base.figures import did_you_mean
 from hypertare.cli.commands import Command, input_of, study_file, value_of
 from hypertare.cli.options import (
+    AS_IT_IS,
     DryRun,
     Given,
     HigherIsBetter,
@@ -25,10 +26,10 @@ from hypertare.cli.options import (
     Value,
     ValueJson,
     between_commas,
+    check_outputs,
     given_machines,
+    is_stdout,
 )
-from hypertare.cli.outputs import check_outputs, is_stdout
-from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
 
 DISK_SIZE = "256M"
@@ -252,12 +253,12 @@ def weigh(
     from hypertare.base import loading, paths
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import FINISHED_WITH, finish, show_design
-    from hypertare.engine.machine_resources import resources as resources_of
-    from hypertare.engine.new_run import new_folder
+    from hypertare.engine.prepare import RunOptions
     from hypertare.engine.prepare import prepare as prepared_of
-    from hypertare.engine.run_options import RunOptions
+    from hypertare.engine.run_directory import new_folder
+    from hypertare.engine.runners.runner import resources as resources_of
     from hypertare.engine.session import carry_out
-    from hypertare.machines.host.needs import Permissions
+    from hypertare.machines.host.settings import Permissions
     from hypertare.runs.store import Store
 
     if cleanup is not None:
@@ -346,7 +347,7 @@ def weigh(
         loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on_machine, folder, watch, run_options=run_options, asked=asked)
     if log:
-        from hypertare.runs.outputs import write_outputs
+        from hypertare.runs.kept import write_outputs
 
         with Store.open(folder) as store:
             write_outputs(store, folder)
@@ -361,7 +362,7 @@ def _datapaths(text: str | None) -> list[str]:
     if len(words) < 2 or "vhost" not in words:
         return words
     from hypertare.base.host_files import Host
-    from hypertare.machines.host.vhost import check_vhost
+    from hypertare.machines.host.settings import check_vhost
 
     try:
         check_vhost(Host())

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell
 from hypertare.design.trials import PlannedTrial
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.platforms.platform import Platform

@@ -1,6 +1,6 @@
 """The PC that an emulated machine is. Pure.
 
-Platforms of one **class** share a boot (`hypertare.platforms.pc_class`).
+Platforms of one **class** share a boot (`hypertare.platforms.platform`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass
 
 from hypertare.knobs.registry import KINDS
-from hypertare.platforms.pc_class import PC, PcClass
-from hypertare.platforms.platform import Platform
+from hypertare.platforms.platform import PC, PcClass, Platform
 from hypertare.stats.line_rate import on_wire
 from hypertare.study import Study
 

@@ -1,11 +1,12 @@
-"""A trial as the controller sees it: what was planned, how it ended, what was measured. No I/O."""
+"""A trial as the controller sees it: what was asked, how it ended, what was measured. No I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell, Level
 
 Kind = Literal["warmup", "measured", "search", "capacity"]
 """`warmup` counts for nothing; `search` was asked for by a search, `capacity` to know what a share of
@@ -67,3 +68,16 @@ class FinishedTrial:
     def counts(self) -> bool:
         """Whether it may enter an estimate."""
         return self.status == "ok" and self.planned.kind == "measured"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A setting to be measured: `levels` is put into the study, `cell` names it in the journal.
+
+    On a machine that draws chance from a seed, the seed follows from `replicate`, or from the block if
+    `replicate` is None. One with a `replicate` shares its boot with no other.
+    """
+
+    levels: Mapping[str, Level | None]
+    cell: Cell
+    replicate: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hypertare.base.host_files import Host
-from hypertare.doctor import guests, isolation, measuring, memory, own, quiet, xen
+from hypertare.doctor import guests, isolation, own, quiet
 from hypertare.doctor.finding import Finding, Said
 
 
@@ -31,7 +31,7 @@ CHECKS = (
     Check(guests.compiler),
     Check(own.emulator),
     Check(own.kvm),
-    Check(xen.xen),
+    Check(guests.xen),
     Check(guests.nested, quick=True),
     Check(guests.vhost_net, quick=True),
     Check(isolation.user_namespaces),
@@ -46,14 +46,14 @@ CHECKS = (
     Check(quiet.clocksource, quick=True, disturbs=True),
     Check(quiet.cpu_isolation, quick=True),
     Check(quiet.time_sync, quick=True),
-    Check(memory.memory, quick=True),
-    Check(memory.swap, quick=True, disturbs=True),
-    Check(memory.paging, quick=True),
-    Check(memory.huge_pages, quick=True),
-    Check(memory.thp, quick=True),
-    Check(memory.ksm, quick=True, disturbs=True),
-    Check(measuring.perf_events),
-    Check(measuring.tracing, quick=True),
+    Check(quiet.memory, quick=True),
+    Check(quiet.swap, quick=True, disturbs=True),
+    Check(quiet.paging, quick=True),
+    Check(quiet.huge_pages, quick=True),
+    Check(quiet.thp, quick=True),
+    Check(quiet.ksm, quick=True, disturbs=True),
+    Check(isolation.perf_events),
+    Check(isolation.tracing, quick=True),
     Check(own.disk, quick=True),
     Check(own.host_settings, quick=True, disturbs=True),
 )
@@ -81,3 +81,9 @@ def verdict(findings: list[Finding]) -> str:
     what += ", without networks" if by_name["tap"].status == "warn" else ""
     disturbing = ", ".join(finding.name for finding in disturbances(findings))
     return f"{what}; numbers are disturbed by: {disturbing}." if disturbing else f"{what}."
+
+
+def warnings(host: Host | None = None) -> list[str]:
+    """What disturbs numbers here and is known within milliseconds."""
+    quick = tuple(check for check in CHECKS if check.quick and check.disturbs)
+    return [finding.what for finding in disturbances(examine(host or Host(), quick))]

@@ -8,10 +8,9 @@ from hypertare.base.errors import HypertareError
 from hypertare.base.host_files import Host
 from hypertare.base.paths import agent_binary
 from hypertare.doctor.finding import Said
-from hypertare.machines.accelerator import best_accelerator, without_boot
-from hypertare.machines.host import journal
-from hypertare.machines.host.host_settings import PUT_BACK
-from hypertare.machines.host.settings_lease import left_behind
+from hypertare.machines.host import settings
+from hypertare.machines.host.keeper import PUT_BACK, left_behind
+from hypertare.machines.host.kvm import best_accelerator, without_boot
 
 if TYPE_CHECKING:
     from hypertare.machines.image.build import Image
@@ -99,7 +98,7 @@ def host_settings(host: Host) -> Said:
     if left:
         what = f"a run that was killed has left this host changed: {'; '.join(left)}"
         return Said("warn", what, f"as root: {PUT_BACK}")
-    if journal.is_held(host):
+    if settings.is_held(host):
         return Said("info", "a run has changed settings of this host, for its time")
     return Said("ok", "no run has left a setting of this host changed")
 

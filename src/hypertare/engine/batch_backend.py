@@ -17,10 +17,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from hypertare.base.level import Cell, key
-from hypertare.design.asks import Ask
+from hypertare.base.variables import Cell, key
 from hypertare.design.design import Variant, WholePlot, is_hard, name_nodes
-from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.design.trials import Ask, FinishedTrial, Kind
 from hypertare.engine.expected import most_asked_of_boot
 from hypertare.engine.trial_runner import Asking, TrialRunner, levels_of
 from hypertare.machines import batch as batches

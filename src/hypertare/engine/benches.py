@@ -12,8 +12,8 @@ from hypertare.design import planner
 from hypertare.design.design import WholePlot
 from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.engine.trial_recorder import TrialRecorder
-from hypertare.machines.background_load import BackgroundLoad
 from hypertare.machines.batch import TrialRecords, TrialSlot, loses_bench
+from hypertare.machines.environment import BackgroundLoad
 from hypertare.machines.steps import HostAgent
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record, TrialEnd

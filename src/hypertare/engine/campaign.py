@@ -18,7 +18,7 @@ from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, NotMade
 from hypertare.engine.cell_tracker import CellTracker, Key, place_of
 from hypertare.engine.expected import bench_s, visits
-from hypertare.engine.numbers import Numbers
+from hypertare.engine.trial_recorder import Numbers
 from hypertare.machines.batch import TrialSlot
 from hypertare.machines.steps import HostAgent
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hypertare.base.level import key as series_key
+from hypertare.base.variables import key as series_key
 from hypertare.design import planner
 from hypertare.design.design import Variant, WholePlot
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.findings.stopping import Watched
+from hypertare.findings.progress import Watched
 from hypertare.machines.batch import TrialSlot
-from hypertare.study.size import expected_trial_s
+from hypertare.study.factors import expected_trial_s
 
 if TYPE_CHECKING:
     from hypertare.engine.session import Session

@@ -8,9 +8,9 @@ from collections import Counter
 from hypertare.design import pc
 from hypertare.design.design import Design, WholePlot
 from hypertare.machines.batch import seed_of
-from hypertare.platforms.pc_class import PcClass
+from hypertare.platforms.platform import PcClass
 from hypertare.study import Study
-from hypertare.study.size import expected_trial_s
+from hypertare.study.factors import expected_trial_s
 
 _BOOT_S = 6.0
 _BENCH_S = 0.2

@@ -1,31 +1,37 @@
-"""Checks a study against itself and this machine, before anything is started."""
+"""Checks a study, and how it is to be run, against itself and this machine before anything starts."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypertare.base.errors import InputError
+from hypertare.base.figures import is_text
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
-from hypertare.base.words import is_text
 from hypertare.design import pc
 from hypertare.design.design import Design, make
 from hypertare.design.planner import MachineResources, files_memory, sut_cpus
 from hypertare.design.profiles import EMULATED
+from hypertare.machines.host.settings import NOTHING, Permissions, require_root
 from hypertare.protocol.constants import VIRTIOFSD
 from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.study import BASELINE, Study, StudyFile, published
-from hypertare.study.programs import is_own_program
 from hypertare.study.published import Point
+from hypertare.study.sut import is_own_program
 from hypertare.walk import processors
 from hypertare.walk.processors import Description
+
+if TYPE_CHECKING:
+    from hypertare.machines.executor import Executor
 
 
 @dataclass(frozen=True)
@@ -367,3 +373,98 @@ def _check_kernels(study: Study) -> None:
 
 def kernels(study: Study) -> list[str]:
     return [str(kernel) for kernel in study.factors.get("sut.kernel", (study.sut.kernel,))]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run that change no result.
+
+    For an emulated machine: `jobs` is the number of boots at once, by default one per CPU in virtual time
+    and one by the wall clock. `fresh` boots batches whose records are known and compares the records.
+    `cluster` is the address of a Dask scheduler whose workers boot, and `executor` the connection to it.
+    For this host: `allow` names the settings that the run may change.
+    """
+
+    jobs: int | None = None
+    fresh: bool = False
+    allow: Permissions = NOTHING
+    cluster: str | None = None
+    executor: Executor | None = None
+
+    def checked(self, prepared: Prepared) -> RunOptions:
+        """Checks the options against the study; returns them with the number of jobs filled in.
+
+        Raises:
+            InputError: an option does not fit the study's machine or clock.
+        """
+        alone = not prepared.study.clock_kind.repeats
+        if alone and ((self.jobs or 1) > 1 or self.fresh):
+            raise InputError(
+                "--jobs and --fresh are for virtual time: by the wall clock, trials that run at the "
+                "same time disturb each other, and none repeats.",
+                "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
+            )
+        if self.cluster is not None:
+            from hypertare.machines.cluster.scheduler import check_address
+
+            check_address(self.cluster)
+            if alone:
+                raise InputError(
+                    "--cluster is for virtual time: by the wall clock a figure is one host's, and boots "
+                    "on several hosts are not replicates of each other.",
+                    "Leave it out, or set machine = 'emulated' and clock = 'virtual'.",
+                )
+            if self.jobs is not None and self.executor is None:
+                raise InputError(
+                    "--jobs says how many boots this host carries out at a time; with --cluster its "
+                    "workers do, each as many as it has threads.",
+                    "Leave --jobs out, and start workers with --nthreads N.",
+                )
+        for option, allowed, wanted in (
+            ("--allow-module-reload", self.allow.module_reload, "sut.paging"),
+            ("--allow-huge-pages", self.allow.huge_pages, 'sut.pages = "2M"'),
+        ):
+            if allowed:
+                _check_allowed(option, wanted, prepared)
+        jobs = self.jobs or (1 if alone else len(os.sched_getaffinity(0)))
+        return replace(self, jobs=jobs)
+
+    @contextmanager
+    def connected(self, notify: Callable[[str], None]) -> Iterator[RunOptions]:
+        """Gives the options with a connection to their cluster, if they name one; `notify` reports workers.
+
+        Raises:
+            InputError: Dask's `distributed` is not installed.
+            MachineError: the scheduler does not answer, or a worker does not fit.
+        """
+        if self.cluster is None:
+            yield self
+            return
+        from hypertare.machines.cluster.scheduler import connected
+
+        with connected(self.cluster, notify) as cluster:
+            yield replace(self, executor=cluster)
+
+
+def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
+    """Checks that an option which permits changes of this host has a use in the study.
+
+    Raises:
+        InputError: it has no use.
+        MachineError: this user is not root.
+    """
+    if not prepared.study.machine_kind.is_this_host:
+        raise InputError(
+            f"{option} is for this host's own KVM; the machine '{prepared.study.machine}' is another, "
+            "whose settings are its own.",
+            f"Leave {option} out.",
+        )
+    key, _, value = wanted.replace('"', "").partition(" = ")
+    levels = prepared.study.factors.get(key, (getattr(prepared.study.sut, key.partition(".")[2]),))
+    guests = any(platform.translates_twice for platform in prepared.study.platforms)
+    if not guests or not (value in levels if value else any(level is not None for level in levels)):
+        raise InputError(
+            f"{option} has nothing to do: the study has no guest with {wanted}.",
+            f"Leave {option} out, or set {wanted}{'' if value else ' to nested or shadow'}.",
+        )
+    require_root(option)

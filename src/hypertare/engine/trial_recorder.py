@@ -1,12 +1,18 @@
-"""The one place where a trial that ended is written down, whoever asked for it and whatever ran it."""
+"""Trials as a run numbers them, and the one place where a trial that ended is written down.
+
+What a trial is stands in its `kind` alone. Numbers only have to be free: in virtual time the cells'
+trials are counted from 0 again when a run goes on, so whatever is asked for beside them begins far
+above, from where no run's cells can come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hypertare.design.design import WholePlot
-from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.findings.outcome import outcome, warnings
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialRecords, TrialSlot
@@ -93,3 +99,43 @@ class TrialRecorder:
     def warn(self, text: str) -> None:
         self.journal.add_event(text)
         self.observer.warn(text)
+
+
+BESIDE_CELLS: dict[Kind, int] = {"search": 1_000_000, "capacity": 2_000_000}
+"""The least numbers of trials that are not of the design's cells."""
+
+
+@dataclass
+class Numbers:
+    """The next numbers of a trial, a block and a boot.
+
+    All count from 0, or from the end of an earlier part of the run.
+    """
+
+    trial: int = 0
+    block: int = 0
+    boot: int = 0
+
+    @classmethod
+    def after(cls, trials: Iterable[PlannedTrial]) -> Numbers:
+        """Returns the numbers that follow those of these trials."""
+        known = [(one.id, one.block, one.boot) for one in trials]
+        if not known:
+            return cls()
+        trial, block, boot = (max(numbers) + 1 for numbers in zip(*known, strict=True))
+        return cls(trial, block, boot)
+
+    def placed(self, place: TrialSlot) -> TrialSlot:
+        return replace(place, planned=self.numbered(place.planned))
+
+    def numbered(self, planned: PlannedTrial) -> PlannedTrial:
+        self.trial += 1
+        return replace(planned, id=self.trial - 1)
+
+    def new_block(self) -> int:
+        self.block += 1
+        return self.block - 1
+
+    def new_boot(self) -> int:
+        self.boot += 1
+        return self.boot - 1

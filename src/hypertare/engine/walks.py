@@ -1,19 +1,22 @@
 """Runs a study's workloads once under the model, before its trials, and keeps what it said.
 
 The agent's own workloads run as `hypertare-agent WORKLOAD` with the same settings; commands run with
-the programs of the machine's image, in a root that holds nothing else. What decides a result is in its
-fingerprint, under which it is kept: the next run takes it from there.
+the programs of the machine's image, in a root of their own that holds nothing else: QEMU and the plugin
+are put beside the programs, with such libraries of theirs as the image lacks. Nothing is mounted, and
+nothing of this host is seen or changed. What decides a result is in its fingerprint, under which it is
+kept: the next run takes it from there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,19 +26,59 @@ from typing import IO
 from pydantic import ValidationError
 
 from hypertare.base import paths
-from hypertare.base.digests import digest_of
+from hypertare.base.arch import ARCH
 from hypertare.base.errors import HypertareError, InputError, MachineError
-from hypertare.base.level import Cell, key
-from hypertare.engine.walk_root import make_root
+from hypertare.base.host_files import digest_of
+from hypertare.base.variables import Cell, key
+from hypertare.machines.image import cpio
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.machines.image.programs import Choice, Programs
 from hypertare.runs.store import Store
 from hypertare.study import Study, StudyFile, combinations
 from hypertare.study.walk import WalkSettings
-from hypertare.walk import agent, run
+from hypertare.walk import run
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Walked, WalkSummary
+from hypertare.walk.run import OWN_FILES, qemu
+
+_LIBRARY = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
+
+
+def make_root(folder: Path, members: Iterable[cpio.Member]) -> None:
+    """Fills a folder with an image's members and what the model needs to run among them.
+
+    Raises:
+        MachineError: QEMU's user mode or the plugin is not there, or the folder cannot be filled.
+    """
+    own = folder / OWN_FILES
+    try:
+        cpio.unpack(members, folder)
+        own.mkdir()
+        (folder / "proc").mkdir(exist_ok=True)
+        (folder / "tmp").mkdir(mode=0o1777, exist_ok=True)
+        shutil.copy(qemu(), own / ARCH.qemu_user)
+        shutil.copy(paths.walk_plugin(), own / paths.WALK_PLUGIN)
+        for name, library in _libraries(qemu(), paths.walk_plugin()):
+            place = folder / ARCH.libraries / name
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(library, place)
+    except OSError as error:
+        raise MachineError(
+            f"The programs cannot be laid out in {folder}: {error.strerror}.",
+            "Make room there, or name another place with TMPDIR.",
+        ) from error
+
+
+def _libraries(*files: Path) -> Iterator[tuple[str, Path]]:
+    """What this host loads with the files, by soname."""
+    done = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True)
+    if done.returncode:
+        raise MachineError(f"ldd {files[0]} failed: {done.stderr.strip()}")
+    for name, library in _LIBRARY.findall(done.stdout):
+        yield name, Path(library)
+
 
 _RESULT = "walk.json"
 _LAST_BYTES = 400
@@ -181,7 +224,7 @@ class Stage:
         if need.in_image and programs:
             made: object = programs.digest
         else:
-            made = [digest_of(paths.agent_binary()), agent.LENGTH]
+            made = [digest_of(paths.agent_binary()), run.LENGTH]
         return {
             "argv": need.argv,
             "prepare": need.prepare,
@@ -229,7 +272,7 @@ def _ready(
 ) -> Iterator[tuple[list[str], run.CommandEnvironment]]:
     """The command line, and the place where all is there that it needs."""
     if not need.in_image:
-        with agent.copied() as program:
+        with run.copied() as program:
             place = run.CommandEnvironment(environment=_ENVIRONMENT, output=output)
             yield [str(program), *need.argv[1:]], place
         return

@@ -23,7 +23,7 @@ from hypertare.design import pc
 from hypertare.design.trials import Kind
 from hypertare.engine.cell_tracker import CellTracker, Key
 from hypertare.engine.expected import boot_s, boots_of_plot, cuts
-from hypertare.engine.numbers import Numbers
+from hypertare.engine.trial_recorder import Numbers
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, TrialSlot, seed_of
 from hypertare.machines.emulated import EmulatedMachine, Output

@@ -10,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from hypertare.base.response import Response
-from hypertare.base.words import listing, percent, place
+from hypertare.base.figures import listing, percent, place
+from hypertare.base.variables import Response
 from hypertare.findings.series import Series, baseline_of
 from hypertare.findings.setups import unlike_platforms
 from hypertare.platforms.registry import find as find_platform
 from hypertare.runs.summary import Clock, Estimate, PlatformState
+from hypertare.stats.anomalies import outliers, trend
 from hypertare.stats.boots import Booted
-from hypertare.stats.drift import trend
 from hypertare.stats.noise import Floor
-from hypertare.stats.outliers import outliers
 from hypertare.stats.practical import unanimous
 
 FALSE_WARNINGS = 0.05

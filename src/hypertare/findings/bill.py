@@ -12,15 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from hypertare.base.level import same
-from hypertare.base.response import Response
+from hypertare.base.variables import Response, same
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.ruling import Rules, ends_of
-from hypertare.findings.series import Series, agree, baseline_of, paired, series
+from hypertare.findings.series import Rules, Series, agree, baseline_of, ends_of, paired, series
 from hypertare.runs.summary import Amount, Bill, BillItem
 from hypertare.stats.interval import of_mean
-from hypertare.study.bill import BillItem as AskedItem
-from hypertare.study.bill import BillSettings, Price
+from hypertare.study.analyses import BillItem as AskedItem
+from hypertare.study.analyses import BillSettings, Price
 from hypertare.workloads.responses import mark_of
 
 _ByBoot = Mapping[int, float]

@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from hypertare.base import figures
-from hypertare.base.level import Level, key, same
-from hypertare.base.response import VIRTUAL
-from hypertare.base.words import factor_text, listing, percent, place, word
+from hypertare.base.figures import factor_text, listing, percent, place, word
+from hypertare.base.variables import VIRTUAL, Level, key, same
 from hypertare.findings.many_cells import Over, over
-from hypertare.findings.ruling import ratio_of
-from hypertare.findings.series import Series
+from hypertare.findings.series import Series, ratio_of
 from hypertare.platforms.registry import BASELINE
 from hypertare.runs.summary import (
     Effect,
@@ -38,11 +36,11 @@ from hypertare.runs.summary import (
     Predictability,
     Prediction,
 )
-from hypertare.stats.correlation import correlation
+from hypertare.stats.over_cells import correlation
 from hypertare.stats.practical import unanimous
+from hypertare.study.analyses import LOSS_FREE_RATE
 from hypertare.study.claims import Claim
 from hypertare.study.factors import GUESTS
-from hypertare.study.search import LOSS_FREE_RATE
 
 _Judged = list[tuple[Judgement, str]]
 """The judgement of each cell, with its evidence."""

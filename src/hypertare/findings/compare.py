@@ -12,16 +12,15 @@ import numpy as np
 
 from hypertare.base.closed import Closed
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level, key
-from hypertare.base.response import Better, Response
-from hypertare.base.words import level_text, listing, place
+from hypertare.base.figures import level_text, listing, place
+from hypertare.base.variables import Better, Level, Response, key
 from hypertare.findings.series import Series, log_ratio, only_baseline_of, series
 from hypertare.findings.setups import unlike_runs
 from hypertare.runs.summary import LossFreeRate, Summary
 from hypertare.search import rates
-from hypertare.stats import boots, comparisons, interval, practical, ratio
+from hypertare.stats import boots, interval, practical, ratio
 from hypertare.stats.practical import Reason
-from hypertare.study.search import LOSS_FREE_RATE
+from hypertare.study.analyses import LOSS_FREE_RATE
 
 if TYPE_CHECKING:
     from hypertare.findings.summarise import Found
@@ -127,7 +126,7 @@ def compare(
 
     A change is "worse" or "better" where its interval excludes no change, it is larger than `threshold`
     (a share; of the larger of both means for a difference). Intervals are those of many comparisons: those
-    that decide (`gate`) are a family of their own (`hypertare.stats.comparisons.levels`).
+    that decide (`gate`) are a family of their own (`hypertare.stats.practical.levels`).
 
     Raises:
         InputError: the runs' clocks differ, or they have no cell in common.
@@ -156,7 +155,7 @@ def compare(
     margin_of = _margin_of_machine(a, b) if weighed and not virtual else None
     decides = [gate.takes(draft.series.platform, draft.response.name) for draft in drafts]
     ps = [interval.p_value(draft.step) for draft in drafts]
-    judged_at = comparisons.levels(list(zip(decides, ps, strict=True)), confidence)
+    judged_at = practical.levels(list(zip(decides, ps, strict=True)), confidence)
     made = _agreeing(
         [
             _change(draft, threshold, level, counts, margin_of if counts else None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from hypertare.base.level import Level, key
+from hypertare.base.figures import level_text
 from hypertare.base.units import parse_of_capacity, parse_rate
-from hypertare.base.words import level_text
+from hypertare.base.variables import Level, key
 from hypertare.findings.doubt import not_offered, rate_of
 from hypertare.runs.summary import Curve, Estimate
-from hypertare.stats.overload import LEAST, Offered, shape, unknown_shape
+from hypertare.stats.line_rate import LEAST, Offered, shape, unknown_shape
 from hypertare.workloads.sending import OFFERED
 
 RESPONSE = "goodput"

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypertare.base.level import Cell, Level, key, same
-from hypertare.base.response import Response
+from hypertare.base.variables import Cell, Level, Response, key, same
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt
 from hypertare.findings.levels import Concerns, Levels, at_first_of_unconcerned, of_all
 from hypertare.findings.many_cells import Rounds, log_ratios, values_of
-from hypertare.findings.ruling import Rules
-from hypertare.findings.series import Series, common, series
+from hypertare.findings.series import Rules, Series, common, series
 from hypertare.runs.summary import Effect, Effects, Lead
-from hypertare.stats.comparisons import holm
 from hypertare.stats.effects import Decomposition, Subset, VarianceShare, decompose
-from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
+from hypertare.stats.practical import holm
+from hypertare.study.analyses import LEAST_FACTORS, EffectsSettings
 
 if TYPE_CHECKING:
     from hypertare.stats.effects import Array

@@ -10,12 +10,11 @@ from itertools import pairwise
 from typing import Literal
 
 from hypertare.base.closed import Closed
-from hypertare.base.level import Level, key
-from hypertare.base.response import Better
+from hypertare.base.variables import Better, Level, key
 from hypertare.findings.setups import unlike_runs
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.stats import interval
-from hypertare.stats.change_points import change_points
+from hypertare.stats.anomalies import change_points
 from hypertare.stats.ratio import of_cost
 
 ALPHA = 0.05

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hypertare.base.level import key
-from hypertare.base.response import Response
-from hypertare.base.words import place
+from hypertare.base.figures import place
+from hypertare.base.variables import Response, key
 from hypertare.design.trials import FinishedTrial, host_of
 from hypertare.findings.estimates import estimate
-from hypertare.findings.ruling import ratio_of
+from hypertare.findings.series import ratio_of
 from hypertare.runs.summary import Analysed, AnalysedFigure, AnalysedRow, Estimate
 
 _NOTE = (

@@ -12,18 +12,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypertare.base.level import Level, key, same
-from hypertare.base.response import Response
-from hypertare.base.words import level_text
+from hypertare.base.figures import level_text
+from hypertare.base.variables import Level, Response, key, same
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt, not_offered, offered_share, rate_of
-from hypertare.findings.ruling import Comparison, Rules, ends_of, judged
-from hypertare.findings.series import Series, common, log_ratio, only_baseline_of, series
+from hypertare.findings.series import (
+    Comparison,
+    Rules,
+    Series,
+    common,
+    ends_of,
+    judged,
+    log_ratio,
+    only_baseline_of,
+    series,
+)
 from hypertare.runs.summary import LevelChange
-from hypertare.stats import comparisons, ratio
+from hypertare.stats import practical, ratio
 from hypertare.stats.boots import Booted
-from hypertare.stats.contrast import Side, contrast, pooled
 from hypertare.stats.interval import Interval, p_value, welch
+from hypertare.stats.ratio import Side, contrast, pooled
 
 Levels = Mapping[str, Sequence[Level]]
 
@@ -75,7 +83,7 @@ def level_changes(
         if (draft := _draft(pairs, factor, costs, leading, rules)) is not None
     ]
     ps = [p_value(draft.comparison.mean.interval) for draft in drafts]
-    judged_at = comparisons.levels([("levels", p) for p in ps], rules.confidence)
+    judged_at = practical.levels([("levels", p) for p in ps], rules.confidence)
     return tuple(
         draft.change.model_copy(
             update=dict(judged(draft.comparison, draft.response, None, rules, level))

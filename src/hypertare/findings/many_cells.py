@@ -11,12 +11,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.base.level import Cell, Level, key, same
-from hypertare.base.response import Better
+from hypertare.base.variables import Better, Cell, Level, key, same
 from hypertare.findings.series import Series, only_baseline_of, paired
 from hypertare.stats import boots, ratio
-from hypertare.stats.extreme import Which, extreme
 from hypertare.stats.interval import Interval
+from hypertare.stats.over_cells import Which, extreme
 from hypertare.study.claims import Claim
 
 Figure = TypeVar("Figure")

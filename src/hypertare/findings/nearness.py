@@ -10,13 +10,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.ruling import Rules, ends_of
-from hypertare.findings.series import Series, only_baseline_of, series
+from hypertare.findings.series import Rules, Series, ends_of, only_baseline_of, series
 from hypertare.protocol.records import Histogram
 from hypertare.runs.summary import Shift
 from hypertare.stats import boots
-from hypertare.stats.nearness import SHIFTED, near_share, near_time, shift
-from hypertare.stats.percentile import merge
+from hypertare.stats.histograms import SHIFTED, merge, near_share, near_time, shift
 from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
 
 Histograms = Mapping[int, Histogram]

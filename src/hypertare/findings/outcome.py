@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from hypertare.base.errors import HypertareError
-from hypertare.base.response import known
+from hypertare.base.variables import known
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Console, Log, ProbeValues, Record
 from hypertare.workloads import responses
-from hypertare.workloads.line_share import of_trial
+from hypertare.workloads.sending import of_trial
 from hypertare.workloads.workload import WorkloadSettings
 
 Values = dict[str, float]

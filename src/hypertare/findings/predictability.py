@@ -8,26 +8,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hypertare.base.level import Level, key
-from hypertare.base.response import Response
+from hypertare.base.variables import Level, Response, key
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt
 from hypertare.findings.series import Series, series
 from hypertare.runs.summary import Clock, Predictability
 from hypertare.runs.summary import Prediction as Foretold
 from hypertare.stats import boots
-from hypertare.stats.laws import (
+from hypertare.stats.predictability import (
     DRIVER_CPU,
     FAIR_RATE,
     LOADED_RATE,
     LOADED_RATE_ALONE,
     UNIVERSAL_SCALABILITY,
     Law,
+    Prediction,
+    judge,
+    predict,
 )
-from hypertare.stats.predictability import Prediction, judge, predict
+from hypertare.study.analyses import PredictabilitySettings
 from hypertare.study.factors import GUESTS
-from hypertare.study.predictability import PredictabilitySettings
-from hypertare.workloads.line_share import THEORETICAL
+from hypertare.workloads.sending import THEORETICAL
 
 OF_THE_LINE = ", R what the line carries"
 """Ends the formula of a law whose constant was not fitted but is the line's theoretical goodput."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from hypertare.findings.ruling import ratio_of
+from hypertare.findings.series import ratio_of
 from hypertare.runs.summary import Estimate, Published
 from hypertare.study.published import Point
 

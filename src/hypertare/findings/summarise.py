@@ -15,12 +15,11 @@ from pydantic import BaseModel, ValidationError
 from hypertare.analyses.analysis import Figure, Observed
 from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level, key
-from hypertare.base.response import Response
-from hypertare.base.words import factor_text, level_text, listing
+from hypertare.base.figures import did_you_mean, factor_text, level_text, listing
+from hypertare.base.variables import Level, Response, key
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings import warmups
+from hypertare.findings import counted_trials
 from hypertare.machine_kinds.registry import find
 from hypertare.probes.conditions import CONDITIONS, Seen
 from hypertare.protocol.constants import HUGE_PAGE
@@ -45,7 +44,7 @@ from hypertare.workloads.ping import NEAR_SHARE, ROUND_TRIPS
 if TYPE_CHECKING:
     from hypertare.findings.estimates import Estimates
     from hypertare.findings.nearness import Histograms
-    from hypertare.findings.ruling import Rules
+    from hypertare.findings.series import Rules
     from hypertare.study.claims import Claim
 
 
@@ -64,11 +63,10 @@ def summarise(
     Raises:
         InputError: the run's file is damaged, or the run lacks a reference level.
     """
-    from hypertare.findings.cell_order import in_order
     from hypertare.findings.claims import Conditions, judge
-    from hypertare.findings.conditions import disturbances, warning
+    from hypertare.findings.counted_trials import in_order
     from hypertare.findings.curves import curves
-    from hypertare.findings.doubt import of_rates
+    from hypertare.findings.doubt import disturbances, of_rates, warning
     from hypertare.findings.estimates import estimate
     from hypertare.findings.hosts import differing, of_hosts
     from hypertare.findings.levels import level_changes
@@ -77,7 +75,7 @@ def summarise(
     from hypertare.findings.series import series
     from hypertare.findings.totals import joined, totals
     from hypertare.search import rates
-    from hypertare.study.predictability import PredictabilitySettings
+    from hypertare.study.analyses import PredictabilitySettings
 
     meta = store.meta
     file = _study_of(meta, store.path)
@@ -159,7 +157,7 @@ def summarise(
                 [
                     *_unmeasured(meta, trials, complete=last.what == "completed"),
                     *differing(by_host),
-                    *warmups.of_first_executions(of.first_executions),
+                    *counted_trials.of_first_executions(of.first_executions),
                     *of_rates(every),
                     *_warnings(store, complete=last.what == "completed"),
                     *map(warning, disturbed),
@@ -238,8 +236,8 @@ def measured(store: Store) -> Measured:
     asked = {one.name for some in meta.responses.values() for one in some}
     histograms = of_trials(store.histograms(ROUND_TRIPS)) if NEAR_SHARE in asked else {}
     trials = tuple(store.trials())
-    first = warmups.of_nothing_measured(trials)
-    counted = warmups.with_polls(warmups.counting(trials, first))
+    first = counted_trials.of_nothing_measured(trials)
+    counted = counted_trials.with_polls(counted_trials.counting(trials, first))
     return Measured(
         tuple(with_nearness(counted, histograms, meta.baseline, asked)), histograms, first
     )
@@ -270,7 +268,6 @@ def _factors(
     meta: Meta, trials: Sequence[FinishedTrial], references: Mapping[str, str]
 ) -> dict[str, tuple[Level, ...]]:
     """The levels that are compared, by factor, the reference first."""
-    from hypertare.base.words import did_you_mean, level_text
     from hypertare.findings.levels import factors_of, referenced
 
     factors = factors_of(meta.settings, trials)
@@ -316,7 +313,7 @@ def _fastest(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[LevelChange, 
 
 def _asked(meta: Meta) -> tuple[dict[str, Response], Rules]:
     """By workload the response that is the question, and how a run is judged."""
-    from hypertare.findings.ruling import Rules
+    from hypertare.findings.series import Rules
 
     known = responses_of(meta)
     leading = {workload: known[name] for workload, name in meta.headline.items() if name in known}
@@ -327,7 +324,7 @@ def _effects(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Effects, ...]
     """Of the responses that the study asks for, else of the leading ones."""
     from hypertare.findings.effects import effects
     from hypertare.findings.levels import factors_of
-    from hypertare.study.effects import EffectsSettings
+    from hypertare.study.analyses import EffectsSettings
 
     leading, rules = _asked(meta)
     settings = _part(meta, "effects", EffectsSettings)
@@ -357,7 +354,7 @@ def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
     if not (given := meta.settings.get("bill")):
         return ()
     from hypertare.findings.bill import bills
-    from hypertare.study.bill import BillSettings, tables
+    from hypertare.study.analyses import BillSettings, tables
     from hypertare.study.emulated import Emulated
 
     known, rules = responses_of(meta), _asked(meta)[1]
@@ -408,7 +405,7 @@ def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> It
 def _loss_free(store: Store, meta: Meta, file: StudyFile) -> tuple[LossFreeRate, ...]:
     if not meta.settings.get("search"):
         return ()
-    from hypertare.search.findings import loss_free
+    from hypertare.search.rounds import loss_free
 
     return tuple(loss_free(file, store.trials()))
 
@@ -502,7 +499,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
 
 def _vmm(described: str | None, meta: Meta) -> str | None:
     """Returns the VMM's description; for a given machine, the user's own description of it is added."""
-    from hypertare.study.given import GivenMachine
+    from hypertare.study.machines import GivenMachine
 
     for one in (meta.settings.get("given") or {}).values():
         machine = _valid(meta, GivenMachine, one)
@@ -568,7 +565,7 @@ def _interface(state: InterfaceState, meta: Meta) -> dict[str, Level | None]:
 
 def _missed(meta: Meta, found: Estimates) -> Iterator[str]:
     """Yields the warning about costs that are less precise than asked for."""
-    from hypertare.findings.precision import missed
+    from hypertare.findings.estimates import missed
     from hypertare.study.design import DesignSettings
 
     design = _part(meta, "design", DesignSettings)

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hypertare.base.level import Cell, key
-from hypertare.base.response import ELAPSED
+from hypertare.base.variables import ELAPSED, Cell, key
 from hypertare.design.trials import FinishedTrial
 from hypertare.platforms.registry import find
 from hypertare.runs.summary import Estimate, Total

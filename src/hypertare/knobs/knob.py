@@ -11,7 +11,7 @@ from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
 from hypertare.platforms.commands import Maker
 from hypertare.protocol import plan
 

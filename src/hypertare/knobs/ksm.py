@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
 from hypertare.knobs.knob import Count, KnobKind
 from hypertare.platforms.commands import Entry, KnobChange, of_memory
 from hypertare.protocol import plan

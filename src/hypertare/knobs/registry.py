@@ -7,29 +7,35 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Cpus, Size
-from hypertare.base.settings import Settings
 from hypertare.knobs.busy_poll import BUSY_POLL
-from hypertare.knobs.defer_hard_irqs import DEFER_HARD_IRQS, DeferSettings
-from hypertare.knobs.dev_weight import DEV_WEIGHT, BacklogWeight
-from hypertare.knobs.driver_weight import DRIVER_WEIGHT
-from hypertare.knobs.guest_weights import GUEST_WEIGHTS
 from hypertare.knobs.halt_poll_ns import HALT_POLL_NS, HaltPoll
-from hypertare.knobs.host_thp import HOST_THP
-from hypertare.knobs.interrupt_coalescing import INTERRUPT_COALESCING, CoalescingSettings
-from hypertare.knobs.interrupt_cpus import INTERRUPT_CPUS
+from hypertare.knobs.interrupts import (
+    DEFER_HARD_IRQS,
+    INTERRUPT_COALESCING,
+    INTERRUPT_CPUS,
+    CoalescingSettings,
+    DeferSettings,
+)
 from hypertare.knobs.knob import Count, KnobKind, Weight
 from hypertare.knobs.ksm import KSM, KsmSettings
-from hypertare.knobs.line_ring import LINE_RING, RingLength
 from hypertare.knobs.mtu import MTU, MtuBytes
-from hypertare.knobs.napi_budget import NAPI_BUDGET, NapiBudgetSettings
-from hypertare.knobs.napi_weight import NAPI_WEIGHT, PollWeight
+from hypertare.knobs.napi import (
+    DEV_WEIGHT,
+    NAPI_BUDGET,
+    NAPI_WEIGHT,
+    BacklogWeight,
+    NapiBudgetSettings,
+    PollWeight,
+)
 from hypertare.knobs.offloads import OFFLOADS
 from hypertare.knobs.receive_steering import RECEIVE_STEERING
-from hypertare.knobs.ring_sizes import RING_SIZES, RingSettings
+from hypertare.knobs.rings import LINE_RING, RING_SIZES, RingLength, RingSettings
+from hypertare.knobs.scheduler_weights import DRIVER_WEIGHT, GUEST_WEIGHTS
 from hypertare.knobs.socket_buffers import SOCKET_BUFFERS
 from hypertare.knobs.sysctls import SYSCTLS, SysctlName, SysctlValue
-from hypertare.knobs.thp import THP, ThpSettings
+from hypertare.knobs.thp import HOST_THP, THP, ThpSettings
 from hypertare.knobs.traffic_classes import TRAFFIC_CLASSES, TrafficClassSettings
 
 KINDS: tuple[KnobKind[Any], ...] = (

@@ -1,4 +1,4 @@
-"""`knobs.thp`: transparent huge pages of the kernel that the work runs on."""
+"""`knobs.thp` and `knobs.host_thp`: huge pages of the kernel that the work runs on and of the one below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
 from hypertare.knobs.knob import Count, KnobKind, Place
 from hypertare.platforms.commands import Where, of_memory
 from hypertare.protocol import plan
@@ -44,3 +44,6 @@ def kind_of(name: str, place: Place, where: Where | None = None) -> KnobKind[Thp
 
 
 THP = kind_of("thp", "kernel")
+
+
+HOST_THP = kind_of("host_thp", "below", "host")

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Dscp, Rate, Share
-from hypertare.base.settings import Settings
 from hypertare.knobs.knob import KnobKind
 from hypertare.platforms.commands import Entry, KnobChange
 from hypertare.protocol import plan

@@ -1,16 +1,42 @@
-"""What a kind of machine is, as a study and its design see it.
+"""What a kind of machine is, as a study and its design see it, and the clocks of machines.
 
-Each kind has one file beside this one and an entry in `registry.py`. Other modules never compare kinds;
-they use the properties below. `hypertare.engine.runners` holds the code that runs a kind.
+Other modules never compare kinds; they use the properties below. `hypertare.engine.runners` holds the
+code that runs a kind.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from hypertare.machine_kinds.clock import ClockName
 from hypertare.platforms.registry import PlatformName
 from hypertare.protocol.plan import NicModel
+
+ClockName = Literal["wall", "virtual"]
+"""As `clock` of a study has them."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A clock of a machine.
+
+    With a clock that `repeats`, the same plan gives the same records, whatever else the host does. So known
+    records are not measured again, and several machines may run at once. A clock that `counts_instructions`
+    gives every instruction the same time: costs of hardware, such as page walks, are not in it.
+    """
+
+    name: ClockName
+    repeats: bool
+    counts_instructions: bool
+
+
+CLOCKS: dict[str, Clock] = {
+    clock.name: clock
+    for clock in (
+        Clock("wall", repeats=False, counts_instructions=False),
+        Clock("virtual", repeats=True, counts_instructions=True),
+    )
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

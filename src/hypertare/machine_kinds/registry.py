@@ -1,14 +1,48 @@
-"""Every kind of machine there is: a new one is entered here, in both places."""
+"""Every kind of machine there is: a new one is entered here, in the tuple and among the names."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from hypertare.base.errors import InputError
-from hypertare.machine_kinds.emulated import EMULATED
-from hypertare.machine_kinds.local import LOCAL
 from hypertare.machine_kinds.machine_kind import MachineKind
-from hypertare.machine_kinds.remote import REMOTE
+
+EMULATED = MachineKind(
+    name="emulated",
+    clocks=("virtual", "wall"),
+    usual_platforms=("native",),
+    own_tables=("emulated",),
+    boots_whole_pcs=True,
+    is_virtual=True,
+    is_slowed_by_host=True,
+    draws_chance=True,
+    guests_have_kvm=True,
+    line_counts_frames=True,
+    line_nic="virtio-net",
+)
+
+
+LOCAL = MachineKind(
+    name="local",
+    clocks=("wall",),
+    usual_platforms=("native", "container", "guest"),
+    is_this_host=True,
+    is_sandboxed=True,
+    has_work_directory=True,
+    weighs_guests=True,
+)
+
+
+REMOTE = MachineKind(
+    name="remote",
+    clocks=("wall",),
+    usual_platforms=("native", "container", "guest"),
+    is_sandboxed=True,
+    has_work_directory=True,
+    is_reached=True,
+    weighs_guests=True,
+)
+
 
 KINDS: dict[str, MachineKind] = {kind.name: kind for kind in (LOCAL, EMULATED, REMOTE)}
 """By name, in the order in which errors name them."""

@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level
+from hypertare.base.variables import Level
 from hypertare.design import pc, planner
 from hypertare.design.design import Variant, WholePlot
 from hypertare.design.pc import Nic, Pc
 from hypertare.design.trials import PlannedTrial
-from hypertare.machine_kinds.clock import CLOCKS
-from hypertare.platforms.pc_class import PcClass
+from hypertare.machine_kinds.machine_kind import CLOCKS
+from hypertare.platforms.platform import PcClass
 from hypertare.protocol import plan
 from hypertare.protocol.constants import MOST_NICS
 from hypertare.protocol.phase import REACH

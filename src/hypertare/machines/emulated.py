@@ -19,17 +19,25 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hypertare.base.arch import ARCH
-from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, InputError, MachineError
+from hypertare.base.host_files import Digests
 from hypertare.design.pc import Pc, walk_options
 from hypertare.design.planner.machine_resources import Bootable, Emulating
-from hypertare.machine_kinds.clock import CLOCKS
+from hypertare.machine_kinds.machine_kind import CLOCKS
 from hypertare.machines.batch import Batch
-from hypertare.machines.executor import Boot, Booted, BootFiles, Executor, Threads
+from hypertare.machines.executor import (
+    FIRMWARE,
+    Boot,
+    Booted,
+    BootFiles,
+    Executor,
+    Threads,
+    firmware,
+    lines_of,
+)
 from hypertare.machines.image.cache import Cache
-from hypertare.machines.qemu_files import FIRMWARE, firmware, lines_of
 from hypertare.protocol.constants import CONSOLE_PREFIX, MAX_LINE
-from hypertare.protocol.parse import parse
+from hypertare.protocol.phase import parse
 from hypertare.protocol.records import Record
 from hypertare.study.emulated import Emulated
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -273,3 +275,53 @@ def _tail(printed: bytes) -> tuple[str, ...]:
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
     kept = (line for line in lines if line.strip() and not line.endswith(_END))
     return tuple(kept)[-MAX_CONSOLE_LINES:]
+
+
+FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
+"""What runs on a PC before its kernel does; Debian's comes in a package of its own."""
+_LIBRARY = re.compile(r"^\s*(\S+) => (/\S+) \(0x[0-9a-f]+\)$")
+
+
+def firmware(program: Path) -> dict[str, Path | None]:
+    """By name where this QEMU finds it, in the order of `FIRMWARE`.
+
+    Raises:
+        MachineError: QEMU does not start.
+    """
+    return {
+        name: next((path for f in _folders(program) if (path := Path(f) / name).is_file()), None)
+        for name in FIRMWARE
+    }
+
+
+@cache
+def _folders(program: Path) -> list[str]:
+    return lines_of(program, "-L", "help")
+
+
+def libraries(program: Path) -> dict[str, Path]:
+    """By name where this host finds those that a program is linked with, and its loader.
+
+    Raises:
+        MachineError: the loader does not say.
+    """
+    # The agent starts QEMU by it (`emulate --runtime`).
+    found = {ARCH.loader_name: Path(ARCH.loader)}
+    # None of those for processors like this host's: another host may have an older one.
+    for line in lines_of(Path(ARCH.loader), "--glibc-hwcaps-mask", "none", "--list", str(program)):
+        if match := _LIBRARY.match(line):
+            found.setdefault(match[1], Path(match[2]))
+    return found
+
+
+def lines_of(program: str | Path, *options: str) -> list[str]:
+    """What a program prints.
+
+    Raises:
+        MachineError: it failed.
+    """
+    try:
+        said = subprocess.run([program, *options], capture_output=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"{program} {' '.join(options)} failed: {error}") from None
+    return said.stdout.decode(errors="replace").splitlines()

@@ -11,8 +11,8 @@ from pathlib import Path
 from hypertare.base.errors import HypertareError
 from hypertare.machines.host.engine import Engine, EngineImage
 from hypertare.machines.host.given import GivenMachines
-from hypertare.machines.host.needs import NOTHING, Needs
-from hypertare.machines.host.settings_lease import NotPutBackError, SettingsLease
+from hypertare.machines.host.keeper import NotPutBackError, SettingsLease
+from hypertare.machines.host.settings import NOTHING, Needs
 from hypertare.machines.steps import HostAgent
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record

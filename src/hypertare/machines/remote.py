@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from hypertare.base.errors import MachineError
 from hypertare.machines.reach import BRING_S, FOLDER, READY, Sent, argv, look, pack
 from hypertare.machines.steps import HostAgent
-from hypertare.protocol.parse import parse
+from hypertare.protocol.phase import parse
 from hypertare.protocol.records import Survey
 
 _SWEEP = r"""

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from hypertare.base.errors import HypertareError, MachineError
 from hypertare.protocol import plan
 from hypertare.protocol.constants import MAX_LINE, REFUSED
-from hypertare.protocol.parse import parse
+from hypertare.protocol.phase import parse
 from hypertare.protocol.records import BenchReady, Hello, Record, Teardown, TrialEnd
 
 _ANSWER_MARGIN_S = 60.0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hypertare.platforms.guest_settings import OF_HYPERVISOR, ON_ONE_BENCH
-from hypertare.platforms.pc_class import PcClass
-from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.platforms.platform import NodeInputs, PcClass, Platform
 from hypertare.protocol import plan
 from hypertare.protocol.constants import SEED_PARAMETER
 

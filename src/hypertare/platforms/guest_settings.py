@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hypertare.base.arch import ARCH
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
 from hypertare.base.units import human_size
 from hypertare.platforms.commands import OLD, Entry, KnobChange, Maker, edited, of_memory, quoted
 from hypertare.protocol import plan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypertare.platforms.pc_class import PcClass
-from hypertare.platforms.platform import Platform
+from hypertare.platforms.platform import PcClass, Platform
 from hypertare.protocol import plan
 from hypertare.protocol.constants import LEAST_DOMAIN_MEMORY, MODULES_PARAMETER
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypertare.base.response import Values
+from hypertare.base.variables import Values
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase, sum_of_known

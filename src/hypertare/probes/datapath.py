@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.base.response import Found, Response
+from hypertare.base.variables import Found, Response
 from hypertare.probes.probe import ProbeKind
 from hypertare.protocol.phase import Phase
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.base.response import Found, Response, whole
+from hypertare.base.variables import Found, Response, whole
 from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase
 

@@ -1,10 +1,10 @@
-"""`memory`: huge pages and merged pages, as a kernel counts them."""
+"""`memory` and `vmstat`: huge pages, merged pages and page faults, as a kernel counts them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.base.response import Found, Response
+from hypertare.base.variables import Found, Response
 from hypertare.platforms.registry import find
 from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase
@@ -54,3 +54,14 @@ class Memory(ProbeKind):
 
 
 MEMORY = Memory()
+
+
+class Vmstat(ProbeKind):
+    """Optional: it is a value for each of some 100 names. Workloads make responses of it."""
+
+    name = "vmstat"
+    places = ("machine",)
+    is_optional = True
+
+
+VMSTAT = Vmstat()

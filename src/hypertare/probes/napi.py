@@ -1,15 +1,27 @@
-"""`napi`: how a node took packets from its NIC."""
+"""`napi` and `polls_traced`: how a node took packets from its NIC."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hypertare.base.response import Found, Response
-from hypertare.probes.polls_traced import POLLS_TRACED
+from hypertare.base.variables import Found, Response
+from hypertare.probes.cpu_time import STAT
 from hypertare.probes.probe import ProbeKind
-from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Record
+
+
+class PollsTraced(ProbeKind):
+    """Its values are those of `napi`, which has them in none of its own then."""
+
+    name = "polls_traced"
+    places = ("machine",)
+    in_warmups_with = "napi"
+    is_of_network = True
+
+
+POLLS_TRACED = PollsTraced()
+
 
 _COUNTING = ("napi", POLLS_TRACED.name)
 OF_POLLS = ("driver_packet_rate", "poll_rate", "packets_per_poll")

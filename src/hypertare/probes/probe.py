@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
-from hypertare.base.response import Found, Response
+from hypertare.base.variables import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase, sum_of_known
 

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hypertare.base.response import Found, Response
+from hypertare.base.variables import Found, Response
 from hypertare.probes.conditions import CONDITIONS
 from hypertare.probes.cpu_modes import CPU_MODES
+from hypertare.probes.cpu_time import INTERRUPTS, SCHEDSTAT, SOFTIRQS, STAT
 from hypertare.probes.datapath import DATAPATH
 from hypertare.probes.drops import DROPS
 from hypertare.probes.hardware import HARDWARE
-from hypertare.probes.interrupts import INTERRUPTS
 from hypertare.probes.kvm import KVM
 from hypertare.probes.kvm_exits import KVM_EXITS
-from hypertare.probes.memory import MEMORY
-from hypertare.probes.napi import NAPI
-from hypertare.probes.net_dev import NET_DEV
-from hypertare.probes.net_snmp import NET_SNMP
+from hypertare.probes.memory import MEMORY, VMSTAT
+from hypertare.probes.napi import NAPI, POLLS_TRACED
+from hypertare.probes.net import NET_DEV, NET_SNMP
 from hypertare.probes.outside import OUTSIDE
-from hypertare.probes.polls_traced import POLLS_TRACED
 from hypertare.probes.probe import ProbeKind, Topic
-from hypertare.probes.schedstat import SCHEDSTAT
-from hypertare.probes.softirqs import SOFTIRQS
-from hypertare.probes.stat import STAT
 from hypertare.probes.vmm_memory import VMM_MEMORY
-from hypertare.probes.vmstat import VMSTAT
 from hypertare.protocol.phase import Phase
 
 KINDS: tuple[ProbeKind, ...] = (

@@ -1,10 +1,12 @@
-"""The measured phase of a trial: what its records say. Pure."""
+"""What agents write: lines made records, and what those of a trial's measured phase say. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+
+from pydantic import TypeAdapter
 
 from hypertare.protocol.plan import Purpose, SchedulerWeight
 from hypertare.protocol.records import Interval, KnobOutcome, ProbeValues, Record, TaskResult
@@ -176,3 +178,15 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
     """Returns the sum of the known values, a lower bound if some are not known; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+_ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
+
+
+def parse(line: bytes | str) -> Record:
+    """One line to one record.
+
+    Raises:
+        pydantic.ValidationError: the line is no record.
+    """
+    return _ADAPTER.validate_json(line)

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.response import VIRTUAL
-from hypertare.base.words import word
+from hypertare.base.figures import word
+from hypertare.base.variables import VIRTUAL
 from hypertare.report import verdict
 from hypertare.report.colours import MODES, PARTS, TONES, of_levels
 from hypertare.report.every_trial import Column, EveryTrial
 from hypertare.report.model import CpuTime, EcdfPoint, Point, Polls, Report, SeriesPoint
-from hypertare.report.tables.published import PUBLISHED, published_table, setting
-from hypertare.report.tables.totals import Bar
+from hypertare.report.tables.ratios import PUBLISHED, Bar, published_table, setting
 from hypertare.report.translation import MeanCount
 from hypertare.report.vega import (
     FEW_TICKS,

@@ -10,14 +10,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from hypertare.base import figures
-from hypertare.base.response import VIRTUAL
-from hypertare.base.words import word
+from hypertare.base.figures import word
+from hypertare.base.variables import VIRTUAL
 from hypertare.findings.compare import Change, Comparison
 from hypertare.findings.summarise import Found
 from hypertare.report import verdict
 from hypertare.report.terminal_tables import columns, plain
 from hypertare.report.verdict import Wording
-from hypertare.study.search import LOSS_FREE_RATE
+from hypertare.study.analyses import LOSS_FREE_RATE
 from hypertare.workloads.responses import meaning
 
 _STYLES = {"worse": "red", "better": "green", "no difference shown": "", "undecided": "yellow"}

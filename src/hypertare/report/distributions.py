@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.words import factor_text
+from hypertare.base.figures import factor_text
 from hypertare.report import charts, colours, levels, vega
 from hypertare.report.model import EcdfPoint, Report
 from hypertare.report.vega import Spec, colour, field, layers, mark, sized, values
-from hypertare.stats.nearness import NEAR
-from hypertare.study.plots import Plot
+from hypertare.stats.histograms import NEAR
+from hypertare.study.claims import Plot
 from hypertare.workloads.responses import mark_of
 
 NOTE = (

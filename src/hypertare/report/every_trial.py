@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.response import Response
-from hypertare.base.words import word
+from hypertare.base.figures import word
+from hypertare.base.variables import Response
 from hypertare.report import verdict
 from hypertare.report.model import Point, Report
 from hypertare.report.vega import fine

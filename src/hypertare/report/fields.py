@@ -1,21 +1,22 @@
-"""Means of a response over two factors, all others averaged: what surfaces and interactions show."""
+"""Means of a response over two factors, all others averaged: as surfaces, and as interactions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.level import Level
-from hypertare.base.words import factor_text, word
+from hypertare.base.figures import factor_text, word
+from hypertare.base.variables import Level
 from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of
 from hypertare.findings.series import Series, series
-from hypertare.report import charts, levels, vega
+from hypertare.report import charts, colours, levels, vega
 from hypertare.report.model import Report
-from hypertare.report.vega import Spec, field
-from hypertare.study.plots import Plot
+from hypertare.report.vega import LEGEND, Spec, colour, field, layers, mark, until, values
+from hypertare.study.claims import Plot
 
 NOTE = (
     "Means over trials and over all other factors, with their intervals; geometric where all are above "
@@ -156,3 +157,82 @@ def rows(plot: Plot, fields: Sequence[Field]) -> Iterator[tuple[str, ...]]:
         low = one.low if one.mean < 0 else max(0.0, one.low)
         texts = figures.measured(one.mean, low, one.high, one.unit)
         yield (*map(levels.shown, one.levels), one.platform, *texts, str(one.cells))
+
+
+_COLOURS = "viridis"
+"""As bright as the figure is high: apart for the colour-blind too, and in grey."""
+
+_BRIGHT = 0.6
+"""Of the way from the least figure to the most: from here on letters are dark."""
+
+_FIELD = 34
+"""Pixels of a field's height."""
+
+
+def surface(plot: Plot, report: Report, shown: Sequence[Field]) -> Spec:
+    """A pane for each platform, and each level of `facet`; all have the same colours."""
+    assert plot.lines is not None
+    divisor, unit = scale(shown)
+    of_panes = panes(shown, divisor)
+    means = [one.mean / divisor for one in shown]
+    least, most = min(means), max(means)
+    for row in chain.from_iterable(of_panes.values()):
+        row["bright"] = row["mean"] - least > _BRIGHT * (most - least)
+    figure = measure(plot, unit)
+    up = levels.in_order(one.levels[-2] for one in shown)[::-1]
+    at = {
+        "x": along(plot, shown),
+        "y": field("line:N", sort=up, title=factor_text(plot.lines), axis={"grid": False}),
+        "tooltip": tips(plot, figure),
+    }
+    coloured = field(
+        "mean:Q",
+        title=figure,
+        scale={"scheme": _COLOURS, "domain": [least, most], "zero": False},
+        legend={"title": figure, "orient": "top", "gradientLength": 180},
+    )
+    letters = {
+        "condition": {"test": "datum.bright", "value": "#101418"},
+        "value": "#ffffff",
+    }
+    text = {**at, "text": field("mean:Q", format=".3~r"), "color": letters}
+    drawn = {
+        pane: layers(
+            mark("rect", {**at, "color": coloured}),
+            mark("text", text, fontSize=11),
+            data=values(rows),
+        )
+        for pane, rows in of_panes.items()
+    }
+    return vega.panes(drawn, columns=2, width=300, height=max(120, _FIELD * len(up)))
+
+
+PARALLEL = f"{NOTE} Parallel lines: neither factor changes the effect of the other."
+
+
+def interaction(plot: Plot, report: Report, shown: Sequence[Field]) -> Spec:
+    """A pane for each platform, and each level of `facet`; logarithmic, for effects are factors."""
+    assert plot.lines is not None
+    is_log = all(one.low > 0 for one in shown)
+    divisor, unit = scale(shown, logarithmic=is_log)
+    figure = measure(plot, unit)
+    axis = {"type": "log", "nice": False, "padding": 12} if is_log else {"zero": False}
+    title = f"{figure} (logarithmic)" if is_log else figure
+    lines = colours.of_levels(levels.in_order(one.levels[-2] for one in shown))
+    common = {
+        "x": along(plot, shown),
+        "color": colour("line", lines, {**LEGEND, "title": factor_text(plot.lines)}),
+        "tooltip": tips(plot, figure),
+    }
+    means = {**common, "y": field("mean:Q", title=title, scale=axis)}
+    ends = {**common, "y": field("low:Q", title=title, scale=axis), "y2": until("high")}
+    drawn = {
+        pane: layers(
+            mark("line", means, size=2),
+            mark("point", means, filled=True, size=45, opacity=1),
+            mark("rule", ends, size=1.5),
+            data=values(rows),
+        )
+        for pane, rows in panes(shown, divisor).items()
+    }
+    return vega.panes(drawn, columns=2, width=300)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hypertare.base import figures
-from hypertare.base.response import VIRTUAL
-from hypertare.base.words import word
-from hypertare.probes.stat import STAT
-from hypertare.report import factors, verdict
+from hypertare.base.figures import word
+from hypertare.base.variables import VIRTUAL
+from hypertare.probes.cpu_time import STAT
+from hypertare.report import answers, verdict
 from hypertare.report.model import Report
 from hypertare.report.verdict import Tone
 from hypertare.runs.summary import Estimate, LevelChange
@@ -66,16 +66,16 @@ class Forest:
 
 def of_levels(report: Report) -> list[Forest]:
     """What the levels of factors change; of many only the largest (`factors.largest`)."""
-    every = factors.largest(report.summary)
+    every = answers.largest(report.summary)
     several = len({report.wording.label(one.cell) for one in every}) > 1
     # Rows with the same levels compared are grouped under a title that names the levels, which may be
     # long, such as commands: if each group has several rows.
-    counts = Counter((factors.compared(one), one.response) for one in every)
+    counts = Counter((answers.compared(one), one.response) for one in every)
     apart = bool(counts) and min(counts.values()) > 1
     interval = verdict.heading(every, report.meta.confidence)
     groups: dict[tuple[str, str], list[LevelChange]] = {}
     for one in every:
-        groups.setdefault((factors.compared(one) if apart else "", one.response), []).append(one)
+        groups.setdefault((answers.compared(one) if apart else "", one.response), []).append(one)
     return [
         Forest(
             f"{compared}: {_title(group)}" if compared else _title(group),
@@ -133,7 +133,7 @@ def _platform(one: Estimate, report: Report) -> Row:
 
 def _level(one: LevelChange, report: Report, several: bool, *, names_levels: bool) -> Row:
     parts = [report.wording.platform(one.platform, one.cell)]
-    parts += [factors.compared(one)] if names_levels else []
+    parts += [answers.compared(one)] if names_levels else []
     parts += [f"in {report.wording.label(one.cell)}"] if several else []
     name = " ".join(parts)
     if one.doubt is not None:

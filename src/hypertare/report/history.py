@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypertare.base import figures
-from hypertare.base.words import listing, place, word
+from hypertare.base.figures import listing, place, word
 from hypertare.findings.history import History, Point, Shift, Trend
 from hypertare.report import verdict
 from hypertare.report.terminal_tables import plain

@@ -1,14 +1,15 @@
-"""The report of a run as a page (`hypertare.report.page`)."""
+"""The report of a run as a page (`hypertare.report.page`), with the words that its readers may not know."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypertare.base import figures
 from hypertare.base.errors import InputError
+from hypertare.base.figures import level_text, word
 from hypertare.base.units import human_size
-from hypertare.base.words import level_text, word
 from hypertare.report import (
     charts,
     every_trial,
@@ -17,19 +18,31 @@ from hypertare.report import (
     translation,
     verdict,
 )
-from hypertare.report.claims import JUDGEMENT_TONES
+from hypertare.report.answers import JUDGEMENT_TONES
 from hypertare.report.distributions import WITHIN, quantile_texts
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.model import Failure, Report, SeriesPoint
 from hypertare.report.tables import grid
+from hypertare.report.tables.conditions import noise_table, platform_table
 from hypertare.report.tables.found import tables
-from hypertare.report.tables.noise import noise_table
-from hypertare.report.tables.platforms import platform_table
-from hypertare.report.tables.totals import TOTALS, bars, lines
-from hypertare.report.terms import TERMS, terms_in
+from hypertare.report.tables.ratios import TOTALS, bars, lines
 from hypertare.report.vega import Chart
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of, meaning
+
+TERMS = {
+    "block": "trials of all platforms, taken close together, in random order; only these are compared",
+    "boot": "one start of a guest, a container or a machine; trials of one boot may resemble each other",
+    "cell": "one level of each factor: a workload with its settings",
+    "noise floor": "how much the baseline differed from itself; nothing smaller can be seen",
+    "machine cpu": "CPU time of the whole machine: the work, the VMM, the host, and whatever else ran",
+}
+
+
+def terms_in(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """The words that occur in what a reader has before him, each with its meaning."""
+    text = " ".join(texts)
+    return [(w, said) for w, said in TERMS.items() if re.search(rf"\b{w}s?\b", text, re.I)]
 
 
 @dataclass(frozen=True)

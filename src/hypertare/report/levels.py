@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hypertare.base.level import Level
 from hypertare.base.units import parse_of_capacity, parse_rate, parse_size
+from hypertare.base.variables import Level
 
 OF_CAPACITY = "% of capacity"
 

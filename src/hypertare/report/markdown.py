@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hypertare.base.response import VIRTUAL
+from hypertare.base.figures import word
 from hypertare.base.units import human_duration
-from hypertare.base.words import word
+from hypertare.base.variables import VIRTUAL
 from hypertare.report import charts, forest, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hypertare.base.level import Level
-from hypertare.base.response import ELAPSED, Response
+from hypertare.base.variables import ELAPSED, Level, Response
 from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.findings import cell_order
-from hypertare.findings.conditions import disturbed
+from hypertare.findings import counted_trials
+from hypertare.findings.doubt import disturbed
 from hypertare.findings.summarise import Measured, measured
-from hypertare.probes.napi import NAPI
-from hypertare.probes.polls_traced import POLLS_TRACED
+from hypertare.probes.napi import NAPI, POLLS_TRACED
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import (
     Interval,
@@ -28,8 +26,9 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
-from hypertare.report import colours, factors, failures, verdict, work_done
-from hypertare.report.claims import of_claims
+from hypertare.report import answers
+from hypertare.report import caveats, colours, verdict
+from hypertare.report.answers import of_claims
 from hypertare.report.translation import MeanCount, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import INTERRUPTED, Meta, Store
@@ -191,7 +190,7 @@ class Report:
     def cells(self) -> dict[str, dict[str, Level]]:
         """The cells by their labels, in the order in which the study names their levels."""
         made: dict[str, dict[str, Level]] = {}
-        for trial in cell_order.in_order(
+        for trial in counted_trials.in_order(
             of_cells(self.trials), self.meta.settings, self.meta.platforms
         ):
             made.setdefault(self.wording.label(trial.planned.cell), trial.planned.cell)
@@ -260,12 +259,12 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
     translation = Tally()
     failed: list[Failure] = []
     printed: dict[str, str] = {}
-    besides = work_done.Besides()
+    besides = caveats.Besides()
     for trial in trials:
         place = _, cell = _place(trial, wording)
         records = store.records(trial.planned.id)
         if trial.status == "ok" and trial.planned.platform == meta.baseline:
-            printed.setdefault(cell, work_done.last_line(records))
+            printed.setdefault(cell, caveats.last_line(records))
             besides.add(trial.planned.workload, records)
         if trial.status == "failed":
             failed.append(_failure(trial, place, records))
@@ -357,8 +356,8 @@ def _place(trial: FinishedTrial, wording: Wording) -> _Place:
 def _answers(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
     sentences = (
         of_claims(summary.claims),
-        factors.fastest(summary, wording),
-        None if summary.fastest else factors.answer(summary, wording),
+        answers.fastest(summary, wording),
+        None if summary.fastest else answers.answer(summary, wording),
         verdict.answer(_leading(summary, meta, wording), wording),
     )
     return (one for one in sentences if one is not None)
@@ -366,7 +365,7 @@ def _answers(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentenc
 
 def _verdicts(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
     several = len({wording.label(one.cell) for one in summary.estimates}) > 1
-    yield from factors.verdicts(summary, wording)
+    yield from answers.verdicts(summary, wording)
     for estimate in _leading(summary, meta, wording):
         yield verdict.sentence(estimate, wording, several)
 
@@ -377,16 +376,16 @@ def _remarks(
     wording: Wording,
     trials: Sequence[FinishedTrial],
     printed: Mapping[str, str],
-    besides: work_done.Besides,
+    besides: caveats.Besides,
 ) -> Iterator[Sentence]:
-    yield from work_done.no_work(summary, meta.baseline, wording, printed)
+    yield from caveats.no_work(summary, meta.baseline, wording, printed)
     yield from besides.sentences()
     by_clock = {name for name, response in meta.headline.items() if response == ELAPSED}
-    yield from work_done.waiting(summary, meta.baseline, wording, by_clock)
-    yield from work_done.fixed_time(summary, meta.baseline, wording, by_clock)
-    yield from factors.turned(summary.levels, wording)
+    yield from caveats.waiting(summary, meta.baseline, wording, by_clock)
+    yield from caveats.fixed_time(summary, meta.baseline, wording, by_clock)
+    yield from answers.turned(summary.levels, wording)
     counts = Counter(_place(trial, wording) for trial in trials)
-    yield from failures.sentences(summary.failed, meta.baseline, wording, counts)
+    yield from caveats.sentences(summary.failed, meta.baseline, wording, counts)
     if summary.disturbances:
         # They took CPU time from the run.
         yield Sentence("unknown", disturbed(summary.disturbances))

@@ -7,16 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 from hypertare.base import figures
+from hypertare.base.figures import factor_text, word
 from hypertare.base.units import parse_of_capacity
-from hypertare.base.words import factor_text, word
 from hypertare.report import charts, colours, distributions, fields, levels, stacks, vega, verdict
-from hypertare.report.interactions import PARALLEL, interaction
+from hypertare.report.fields import PARALLEL, interaction, surface
 from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
-from hypertare.report.surfaces import surface
 from hypertare.report.vega import Chart, Spec, colour, field, layers, mark, sized, until, values
 from hypertare.runs.summary import Estimate
-from hypertare.study.plots import Plot
+from hypertare.study.claims import Plot
 
 _OTHERS: Mapping[str, tuple[Any, str, Callable[..., Spec]]] = {
     "stacked": (stacks, stacks.NOTE, stacks.chart),

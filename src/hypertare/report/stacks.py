@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from hypertare.base import figures
-from hypertare.base.level import key
-from hypertare.base.words import factor_text, word
+from hypertare.base.figures import factor_text, word
+from hypertare.base.variables import key
 from hypertare.report import charts, levels, vega, verdict
 from hypertare.report.colours import LEVELS
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, colour, field, layers, mark, sized, values
 from hypertare.runs.summary import Estimate
-from hypertare.study.plots import Plot
+from hypertare.study.claims import Plot
 
 NOTE = (
     "Means over trials, a part for each guest, in the order in which they were made. A line across a bar "

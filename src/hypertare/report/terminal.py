@@ -3,29 +3,132 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
 from hypertare.base import figures
+from hypertare.base.figures import word
 from hypertare.base.units import human_size
-from hypertare.base.words import word
-from hypertare.findings.conditions import warning
-from hypertare.report import failures, forest, verdict
+from hypertare.findings.doubt import warning
+from hypertare.report import caveats, forest, verdict
+from hypertare.report.forest import Forest, Row, bars
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import effects, grid
 from hypertare.report.tables.found import is_left_out, tables
 from hypertare.report.tables.table import Table
-from hypertare.report.terminal_forest import Forests
-from hypertare.report.terminal_letters import put
-from hypertare.report.terminal_tables import Fitting, columns, plain
-from hypertare.report.verdict import Sentence, Tone
+from hypertare.report.terminal_tables import Fitting, below, columns, plain
+from hypertare.report.verdict import MARKS, Sentence, Tone
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import MODELLED, meaning
+
+_LEAST_NAME, _LEAST_BAR, _MOST_BAR = 20, 5, 30
+_INDENT = 2
+
+
+@dataclass(frozen=True)
+class Forests:
+    """Several forest plots below each other, with common columns."""
+
+    forests: Sequence[Forest]
+    styles: Mapping[Tone, str]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        rows = [row for plot in self.forests for row in plot.rows]
+        mean = "mean" if any(row.value for row in rows) else ""
+        head = ("", mean, "change", self.forests[0].interval)
+        widths = [
+            max(cell_len(part) for part in column)
+            for column in zip(head, *map(_cells, rows), strict=True)
+        ]
+        taken = sum(width + 2 for width in widths[1:] if width)
+        room = options.max_width - _INDENT - taken
+        if room < min(widths[0], _LEAST_NAME):
+            yield from self._paragraphs(head)
+            return
+        # A bar is left out before a name is broken.
+        name = min(widths[0], room)
+        bar = min(room - name - 2, _MOST_BAR)
+        if bar < _LEAST_BAR:
+            bar = 0
+        places = [name, *widths[1:], bar]
+        yield _forest_line(("", *head[1:], ""), places, "")
+        for plot in self.forests:
+            yield Text(plain(plot.title), style="italic")
+            drawn = bars(plot, bar) if bar else [""] * len(plot.rows)
+            for row, line in zip(plot.rows, drawn, strict=True):
+                yield _forest_line((*_cells(row), line), places, self.styles[row.tone])
+
+    def _paragraphs(self, head: Sequence[str]) -> RenderResult:
+        for plot in self.forests:
+            yield Text(plain(plot.title), style="italic")
+            for row in plot.rows:
+                name, *cells = _cells(row)
+                # Words in the place of an interval need no heading.
+                headed = head if row.bar else (*head[:-1], "")
+                yield from below(headed, [f"  {name}", *cells], self.styles[row.tone])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """The mark says without its colour what the row's verdict is."""
+    change = f"{MARKS[row.tone]} {row.change}" if row.change else ""
+    return (plain(row.name), plain(row.value), plain(change), plain(row.interval))
+
+
+def _forest_line(cells: Sequence[str], widths: Sequence[int], style: str) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=False)
+    shown = [place for place, width in enumerate(widths) if width]
+    last = len(widths) - 1
+    for place in shown:
+        name = place == 0
+        grid.add_column(
+            width=widths[place] + (_INDENT if name else 0),
+            overflow="fold",
+            justify="left" if place in (0, last) else "right",
+            no_wrap=not name,
+        )
+    texts = [f"{' ' * _INDENT}{cells[0]}" if cells[0] else "", *cells[1:]]
+    grid.add_row(*(Text(texts[place], style if place > 1 else "") for place in shown))
+    return grid
+
+
+_PLAIN = str.maketrans(
+    {
+        "▲": "^",
+        "▼": "v",
+        "◆": "*",
+        "✗": "x",
+        "×": "x",
+        "−": "-",
+        "–": "-",
+        "±": "+-",
+        "µ": "u",
+        "→": "->",
+        "│": "|",
+        "┿": "+",
+        "━": "-",
+        "●": "o",
+    }
+)
+"""ASCII replacements of letters. In columns each is as wide as the letter that it replaces."""
+
+
+def put(console: Console, shown: RenderableType) -> None:
+    """Prints it, in letters that the encoding of the output has."""
+    if console.encoding.startswith("utf"):
+        console.print(shown)
+        return
+    with console.capture() as captured:
+        console.print(shown)
+    text = captured.get().translate(_PLAIN)
+    console.file.write(text.encode(console.encoding, "replace").decode(console.encoding))
+
 
 _STYLES: dict[Tone, str] = {
     "costs": "red",
@@ -223,7 +326,7 @@ def _failures(report: Report) -> list[RenderableType]:
     alike: dict[tuple[str, str, str], list[Failure]] = {}
     for one in report.failures:
         alike.setdefault((one.platform, one.cell, one.reason), []).append(one)
-    said = {key for key in alike if failures.is_said(key[-1], report.remarks)}
+    said = {key for key in alike if caveats.is_said(key[-1], report.remarks)}
     groups = [(key, group) for key, group in alike.items() if group[-1].console or key not in said]
     for key, group in groups[:_MOST_FAILURES]:
         platform, cell, reason = key

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from hypertare.base.words import level_text
+from hypertare.base.figures import level_text
 from hypertare.findings.tuning import KnownBefore, Step, Tuning
 from hypertare.report.tables import tuning as tables
 from hypertare.report.tables.table import Table

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from hypertare.base.words import factor_text, level_text
-from hypertare.findings.tuning_over import AtLevel, TuningOver
+from hypertare.base.figures import factor_text, level_text
+from hypertare.findings.tuning import AtLevel, TuningOver
 from hypertare.report import page, tuning
 from hypertare.report.colours import LEVELS
-from hypertare.report.tables.tuning_over import over_tables
+from hypertare.report.tables.tuning import over_tables
 from hypertare.report.terminal_tables import plain
 from hypertare.report.vega import Chart, colour, field, fields, layers, mark, sized, values
 from hypertare.workloads.responses import meaning

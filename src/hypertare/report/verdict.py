@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hypertare.base import figures
-from hypertare.base.level import Cell, Level
-from hypertare.base.response import VIRTUAL, Better
-from hypertare.base.words import factor_text, word
+from hypertare.base.figures import factor_text, word
+from hypertare.base.variables import VIRTUAL, Better, Cell, Level
 from hypertare.design.trials import FinishedTrial
 from hypertare.runs.summary import Estimate, LevelChange, Summary
 from hypertare.stats.practical import NO_DIFFERENCE, THRESHOLD
-from hypertare.study.search import GOAL
+from hypertare.study.analyses import GOAL
 
 _FEW = "too few blocks with both platform and baseline"
 

@@ -1,4 +1,4 @@
-"""Runs that are kept where runs go by themselves: which there are, and their names without paths."""
+"""Run directories: which are kept where runs go by themselves, and what a run's commands printed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Literal
 
 from hypertare.base import paths
-from hypertare.base.errors import HypertareError, InputError
-from hypertare.base.words import did_you_mean
+from hypertare.base.errors import HypertareError, InputError, writing
+from hypertare.base.figures import did_you_mean
 from hypertare.protocol.constants import RUN_FILE
+from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
 
 LAST = "last"
 """In place of a name: the run that was started last."""
 
 _NAME = re.compile(r"(?P<study>.+)-(?P<stamp>\d{8}-\d{6})(?P<number>-\d+)?$")
-"""As `hypertare.engine.new_run` makes it: with a number where several began in one second."""
+"""As `hypertare.engine.run_directory` makes it: with a number where several began in one second."""
 
 State = Literal["complete", "stopped", "not ended", "unreadable"]
 _STATES: dict[str, State] = {"completed": "complete", "stopped": "stopped"}
@@ -101,3 +102,32 @@ def _study_of(folder: Path) -> str:
     """Returns the study of a run from its directory's name, without opening the run."""
     named = _NAME.match(folder.name)
     return named["study"] if named else folder.name
+
+
+FOLDER = "output"
+
+
+def write_outputs(store: Store, folder: Path) -> Path:
+    """Writes the last part of both streams of every task, as much of it as the run's file holds.
+
+    Returns:
+        The directory, with a file `0007-guest.log` for trial 7.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    place = folder / FOLDER
+    with writing(place):
+        place.mkdir(exist_ok=True)
+        for trial in store.trials():
+            planned = trial.planned
+            said = [
+                f"== {record.node}, {record.task}, {stream}\n{text.rstrip()}\n"
+                for record in store.records(planned.id)
+                if isinstance(record, TaskResult)
+                for stream, text in record.text.items()
+            ]
+            head = f"trial {planned.id}, {planned.platform}, {planned.kind}, {trial.status}\n"
+            name = f"{planned.id:04}-{planned.platform}.log"
+            (place / name).write_text("".join([head, *said]), encoding="utf-8")
+    return place

@@ -32,11 +32,10 @@ from pydantic import Json, TypeAdapter, ValidationError
 from hypertare.base import interrupt
 from hypertare.base.closed import Closed
 from hypertare.base.errors import InputError, MachineError
-from hypertare.base.response import Response
+from hypertare.base.variables import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.constants import MAX_TRIAL_BYTES, RUN_APPLICATION, RUN_FILE
-from hypertare.protocol.parse import parse
-from hypertare.protocol.phase import Phase
+from hypertare.protocol.phase import Phase, parse
 from hypertare.protocol.records import Histogram, ProbeValues, Record
 from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point

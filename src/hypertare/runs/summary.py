@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hypertare.base.closed import Closed
-from hypertare.base.level import Cell, Level
-from hypertare.base.response import Better
+from hypertare.base.variables import Better, Cell, Level
 from hypertare.runs.machine_state import MachineState
-from hypertare.stats.overload import CurveKind
+from hypertare.stats.line_rate import CurveKind
 from hypertare.stats.practical import Reason, Verdict
 
 Judgement = Literal["holds", "fails", "undecided", "not judged"]
@@ -459,7 +458,7 @@ class LossFreeRate(Closed):
 
 
 class Curve(Closed):
-    """Goodput of a UDP stream as more is offered to it. See `stats/overload.py`."""
+    """Goodput of a UDP stream as more is offered to it. See `stats/line_rate.py`."""
 
     platform: str = Field(description="platform of the setting")
     cell: Cell = Field(description="the setting, without the rate")

@@ -1,15 +1,20 @@
-"""Which searches a study asks for: one for each setting. Pure."""
+"""Which searches a study asks for, one for each setting; their input, trial by trial, and their result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell, Level
+from hypertare.base.variables import Cell, Level
 from hypertare.platforms.registry import find
 from hypertare.study import Study, StudyFile, combinations
-from hypertare.study.search import SearchSettings
+from hypertare.study.analyses import SearchSettings
+
+if TYPE_CHECKING:
+    from hypertare.runs.summary import RateBound, SearchState
+
 
 _RATE = "rate"
 
@@ -122,3 +127,56 @@ def _places(file: StudyFile, study: Study, settings: SearchSettings) -> Iterator
             path: factors[path] for path in settings.over if study.reaches(find(platform), path)
         }
         yield from (Setting(platform, levels) for levels in combinations(over))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A trial of a search.
+
+    `rate` is the requested rate in b/s, None for an unpaced sender. `sent` is the rate that was sent,
+    `loss` the share of it that did not arrive. `error` is the reason of a failure, else None.
+    """
+
+    rate: float | None
+    sent: float = 0.0
+    loss: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Need:
+    """The next trial, the `replicate`-th at its rate, from 0."""
+
+    rate: float | None
+    replicate: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search says of one goal: MLRsearch's relevant bounds and its conditional throughput.
+
+    `sender`: no more than the goal allows was lost of anything, but the sender could not send faster.
+    `good_above` is the highest rate above the upper bound that its trials found good,
+    `bad_below` how many trials at or below the lower bound lost more than the goal.
+    """
+
+    goal: float
+    state: SearchState
+    lower: RateBound | None = None
+    upper: RateBound | None = None
+    throughput: float | None = None
+    sender: bool = False
+    good_above: float | None = None
+    bad_below: int = 0
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search as far as its trials go. `need` is none at its end; `reason` says why it failed."""
+
+    need: Need | None
+    found: tuple[Found, ...]
+    trials: int
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None

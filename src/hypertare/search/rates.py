@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hypertare.base.level import Level, same
+from hypertare.base.variables import Level, same
 from hypertare.runs.summary import Estimate, LossFreeRate
-from hypertare.study.search import GOAL, LOSS_FREE_RATE
+from hypertare.study.analyses import GOAL, LOSS_FREE_RATE
 
 
 @dataclass(frozen=True)

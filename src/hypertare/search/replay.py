@@ -22,8 +22,8 @@ from MLRsearch import (
 )
 
 from hypertare.runs.summary import RateBound, SearchState
-from hypertare.search.search import Found, Measured, Need, Search
-from hypertare.study.search import SearchSettings
+from hypertare.search.plan import Found, Measured, Need, Search
+from hypertare.study.analyses import SearchSettings
 
 LOW_SHARE = 1e-4
 """The lowest rate, as a share of the highest, where the study names none: an emulated guest takes less

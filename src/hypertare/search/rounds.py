@@ -1,18 +1,20 @@
-"""Searches side by side: each round asks for the next trial of every search that is not at its end.
+"""Searches side by side, and what they found.
 
-A search never sees another's trials, so what it finds does not depend on which others run beside it.
+Each round asks for the next trial of every search that is not at its end. A search never sees another's
+trials, so what it finds does not depend on which others run beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from hypertare.base.level import Cell
-from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial, Kind
-from hypertare.search.plan import SearchPlan, Setting
-from hypertare.search.search import Measured, Need, Search
+from hypertare.base.variables import Cell
+from hypertare.design.trials import Ask, FinishedTrial, Kind
+from hypertare.runs.summary import LossFreeRate
+from hypertare.search.plan import Measured, Need, Search, SearchPlan, Setting, plan
+from hypertare.study import StudyFile
+from hypertare.workloads.responses import mark_of
 
 RATE = "search.rate"
 UNPACED = "search.unpaced"
@@ -110,3 +112,35 @@ def measured(trial: FinishedTrial) -> Measured:
     if not sent or loss is None:
         return Measured(asked, error="nothing was sent, or what was lost is not known")
     return Measured(asked, sent, loss)
+
+
+def loss_free(file: StudyFile, trials: Iterable[FinishedTrial]) -> Iterator[LossFreeRate]:
+    """The loss-free rates of every setting whose search has begun, in the study's order.
+
+    Raises:
+        InputError: the study's searches are damaged.
+    """
+    study = file.study()
+    wanted = plan(file, study)
+    if wanted is None:
+        return
+    # MLRsearch takes a third of a second to load, which a run without searches is not to pay.
+    from hypertare.search.replay import replay
+
+    unit = f"b/s{mark_of(study.clock)}"
+    known = of_settings(wanted, trials)
+    for place in wanted.places:
+        made = known[key(place)]
+        if made:
+            search = replay(wanted.settings, [measured(trial) for trial in made])
+            for found in search.found:
+                yield LossFreeRate(
+                    platform=place.platform,
+                    cell={"workload": wanted.settings.workload, **place.levels},
+                    unit=unit,
+                    lowest=search.low,
+                    highest=search.high,
+                    trials=search.trials,
+                    reason=search.reason,
+                    **vars(found),
+                )

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hypertare.stats.distributions import f_tail, t_quantile
-from hypertare.stats.interval import Interval, Values, finite, of_mean
+from hypertare.stats.interval import Interval, Values, f_tail, finite, of_mean, t_quantile
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.stats.distributions import f_tail, t_quantile
+from hypertare.stats.interval import f_tail, t_quantile
 
 Array = NDArray[np.float64]
 Subset = tuple[int, ...]

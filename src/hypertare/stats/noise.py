@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from hypertare.stats.distributions import t_quantile
-from hypertare.stats.interval import around
+from hypertare.stats.interval import around, t_quantile
 from hypertare.stats.ratio import Better, ByBlock, cost_bounds
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from hypertare.base.closed import Settings
+from hypertare.base.figures import listing
 from hypertare.base.quantities import LineRate
-from hypertare.base.settings import Settings
-from hypertare.base.words import listing
 from hypertare.knobs.mtu import MOST_OF_NIC, MtuBytes
 from hypertare.platforms.registry import has_own, names_of
 from hypertare.protocol.plan import Discipline

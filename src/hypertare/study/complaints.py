@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from hypertare.base.words import did_you_mean, level_text
+from hypertare.base.figures import did_you_mean, level_text
 from hypertare.study.study import Study
 from hypertare.workloads.registry import KINDS
 

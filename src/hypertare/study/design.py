@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Duration, Share, between
-from hypertare.base.settings import Settings
 from hypertare.stats.practical import THRESHOLD
 
 _TOO_FEW_BOOTS = 2

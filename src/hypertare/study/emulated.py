@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Duration, Share, between
-from hypertare.base.settings import Settings
 from hypertare.base.units import human_size
 from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.walk.processors import NONE

@@ -1,4 +1,4 @@
-"""A study as it stands in a file, with what is set beside it.
+"""A study as it stands in a file, with what is set beside it; and the studies that come with hypertare.
 
 A factor is a path to a setting (`sut.cpus`, `workloads.udp.rate`) with its levels. A cell is the
 study with each factor's level put in that place and validated again, so whatever can be set can be
@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.errors import InputError
-from hypertare.base.words import did_you_mean
+from hypertare.base.figures import did_you_mean
+from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.platforms.registry import BASELINE
 from hypertare.study.complaints import explain, key_path, place_of
-from hypertare.study.given import PEER, UNDER_TEST
+from hypertare.study.machines import PEER, UNDER_TEST
 from hypertare.study.rules import no_analysis, no_bill, no_effects, unknown
 from hypertare.study.study import Study
 
@@ -289,3 +290,33 @@ def toml_value(text: str) -> object:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+
+
+def builtin_folder() -> Path:
+    """The built-in studies: beside the package in a checkout, inside it when installed."""
+    inside = PACKAGE / "studies"
+    return inside if inside.is_dir() else CHECKOUT / "studies"
+
+
+def builtin_names() -> list[str]:
+    return sorted(path.stem for path in builtin_folder().glob("*.toml"))
+
+
+def find(name: str) -> StudyFile:
+    """A built-in study by name, or a file by path.
+
+    Raises:
+        InputError: neither is there.
+    """
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        return StudyFile.read(path)
+    builtin = builtin_folder() / f"{name}.toml"
+    if builtin.is_file():
+        return StudyFile.read(builtin)
+    names = builtin_names()
+    hint = did_you_mean(name, names)
+    raise InputError(
+        f"'{name}' is neither a built-in study nor a file.{hint}",
+        f"Built-in: {', '.join(names)}. `hypertare studies` lists their questions.",
+    )

@@ -22,11 +22,10 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hypertare.base.closed import Closed
+from hypertare.base.closed import Closed, Settings
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level
-from hypertare.base.settings import Settings
-from hypertare.base.words import did_you_mean
+from hypertare.base.figures import did_you_mean
+from hypertare.base.variables import Level
 
 _FIXED = ("workload", "platform", "value")
 _MOST_BYTES = 1 << 20

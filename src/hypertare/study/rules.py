@@ -11,19 +11,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hypertare.analyses.registry import KINDS as ANALYSES
-from hypertare.base.response import Response
+from hypertare.base.variables import Response
 from hypertare.platforms.registry import BASELINE
 from hypertare.study import bench, emulated, sut
-from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
+from hypertare.study.analyses import GOAL, LEAST_FACTORS, LOSS_FREE_RATE, EffectsSettings
 from hypertare.study.factors import (
+    can_be_carried_out,
     factors_of_a_workload_are_its_own,
     levels_are_single_values,
     measured_guest_is_there,
 )
-from hypertare.study.given import given_machines_fit
-from hypertare.study.remote import remote_machines_fit
-from hypertare.study.search import GOAL, LOSS_FREE_RATE
-from hypertare.study.size import can_be_carried_out
+from hypertare.study.machines import given_machines_fit, remote_machines_fit
 from hypertare.study.walk import walks_can_be_joined
 from hypertare.workloads.responses import of_workload
 from hypertare.workloads.workload import NodeFacts

@@ -19,8 +19,7 @@ from pydantic import (
 from hypertare.analyses.registry import AnalysisTables
 from hypertare.base.quantities import FactorLevels
 from hypertare.knobs.registry import Knobs
-from hypertare.machine_kinds.clock import CLOCKS, Clock, ClockName
-from hypertare.machine_kinds.machine_kind import MachineKind
+from hypertare.machine_kinds.machine_kind import CLOCKS, Clock, ClockName, MachineKind
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL as USUAL_MACHINE
 from hypertare.machine_kinds.registry import MachineName
@@ -29,20 +28,21 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.platforms.registry import has_own, is_own_setting
 from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.protocol.plan import FileSharing
+from hypertare.study.analyses import (
+    BillSettings,
+    EffectsSettings,
+    PredictabilitySettings,
+    SearchSettings,
+    tables,
+)
 from hypertare.study.bench import BenchSettings
-from hypertare.study.bill import BillSettings, tables
-from hypertare.study.claims import Claim, one_for_each
+from hypertare.study.claims import Claim, Plot, one_for_each
 from hypertare.study.design import DesignSettings
-from hypertare.study.effects import EffectsSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.given import PEER, UNDER_TEST, GivenMachine
-from hypertare.study.plots import Plot
-from hypertare.study.predictability import PredictabilitySettings
+from hypertare.study.machines import PEER, UNDER_TEST, GivenMachine, Remote
 from hypertare.study.published import PublishedFile
-from hypertare.study.remote import Remote
 from hypertare.study.rules import RULES
-from hypertare.study.search import SearchSettings
 from hypertare.study.sut import Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from hypertare.base.figures import did_you_mean, listing
 from hypertare.base.quantities import Duration, Limit, Memory
 from hypertare.base.units import human_size
-from hypertare.base.words import did_you_mean, listing
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL
 from hypertare.platforms.guest_settings import OF_HYPERVISOR, GuestFacts, GuestSettings
@@ -17,11 +17,20 @@ from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import BASELINE, PlatformName, names_of
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.plan import NicModel, Scheduler, TscMode
-from hypertare.study.programs import PROGRAM_SETS, is_own_program
 from hypertare.workloads.life import LifeSettings
 
 if TYPE_CHECKING:
     from hypertare.study.study import Study
+
+
+PROGRAM_SETS = ("build", "compress")
+"""What comes from the distribution: see `hypertare.machines.image.programs`."""
+
+
+def is_own_program(name: str) -> bool:
+    """Whether a path of this host is meant, and not a set of programs."""
+    return "/" in name
+
 
 Network = Literal["none", "host"]
 """What commands see of a network: nothing, or this host's."""

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from hypertare.base.level import Level
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Share, as_levels
-from hypertare.base.settings import Settings
+from hypertare.base.variables import Level
 from hypertare.platforms.guest_settings import LOSE_DATA
 from hypertare.platforms.registry import PlatformName
 

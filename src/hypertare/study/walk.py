@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Share
-from hypertare.base.settings import Settings
-from hypertare.walk.options import Options
-from hypertare.walk.processors import DEFAULT, OWN, Description, chosen
+from hypertare.walk.processors import DEFAULT, OWN, Description, Options, chosen
 
 if TYPE_CHECKING:
     from hypertare.study.study import Study

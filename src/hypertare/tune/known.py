@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level, key
-from hypertare.base.words import factor_text, level_text, listing
+from hypertare.base.figures import factor_text, level_text, listing
+from hypertare.base.variables import Level, key
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.tuning import KnownBefore
 from hypertare.runs.machine_state import MachineState

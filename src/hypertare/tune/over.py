@@ -16,14 +16,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hypertare.base.errors import InputError, writing
-from hypertare.base.figures import significant
-from hypertare.base.level import Level
-from hypertare.base.words import did_you_mean, level_text
+from hypertare.base.figures import did_you_mean, level_text, significant
+from hypertare.base.variables import Level
 from hypertare.design.planner import MachineResources
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import RunOptions
 from hypertare.engine.trial_recorder import Observer
-from hypertare.findings.tuning import Tuning
-from hypertare.findings.tuning_over import AskedOver, AtLevel, LawFitted, TuningOver
+from hypertare.findings.tuning import AskedOver, AtLevel, LawFitted, Tuning, TuningOver
 from hypertare.protocol.constants import RUN_FILE
 from hypertare.stats import growth
 from hypertare.study import Study, StudyFile

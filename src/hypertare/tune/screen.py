@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.stats.comparisons import holm
 from hypertare.stats.interval import around, p_value
+from hypertare.stats.practical import holm
 from hypertare.tune.space import Knob, Setting
 
 Matrix = NDArray[np.float64]

@@ -10,15 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hypertare.base.errors import InputError, writing
-from hypertare.base.response import Response
 from hypertare.base.units import human_duration
+from hypertare.base.variables import Response
 from hypertare.design.planner import MachineResources
 from hypertare.engine import prepare as running
-from hypertare.engine.ending import ending, sum_up
 from hypertare.engine.expected import asked_s
-from hypertare.engine.new_run import create
-from hypertare.engine.run_options import RunOptions
-from hypertare.engine.runners.registry import runner_of
+from hypertare.engine.prepare import RunOptions
+from hypertare.engine.run_directory import create, ending, sum_up
+from hypertare.engine.runners.runner import runner_of
 from hypertare.engine.session import Session
 from hypertare.engine.trial_recorder import Observer
 from hypertare.engine.trial_runner import TrialRunner
@@ -27,15 +26,14 @@ from hypertare.platforms.registry import BASELINE, find
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.runs.store import Store
 from hypertare.study import DesignSettings, Study, StudyFile, put
-from hypertare.study.size import expected_trial_s
+from hypertare.study.factors import expected_trial_s
 from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
 from hypertare.tune import known as known_runs
 from hypertare.tune import space as spaces
-from hypertare.tune.budget import Budget, BudgetTracker
 from hypertare.tune.findings import document
 from hypertare.tune.known import KnownRun
-from hypertare.tune.space import Setting, Space
+from hypertare.tune.space import Budget, BudgetTracker, Setting, Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
 from hypertare.workloads.responses import of_clock
 

@@ -1,20 +1,22 @@
-"""The settings that a tuning may choose from. Pure."""
+"""What bounds a tuning: the settings that it may choose from, and the budget that it may spend."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell, Level
 from hypertare.base.quantities import cpus_text
+from hypertare.base.units import human_duration, parse_duration
+from hypertare.base.variables import Cell, Level
 from hypertare.design.design import HARD_TABLES, is_hard
 from hypertare.platforms.registry import find
-from hypertare.stats.driver_weight import driver_weight
+from hypertare.stats.growth import driver_weight
 from hypertare.study import Study, StudyFile
 from hypertare.study.tune import BY_GUESTS, Ladder, Range, TuneSettings
 
@@ -274,3 +276,105 @@ def _plain(value: Any) -> Level:
 
 def _is_number(level: Level) -> bool:
     return isinstance(level, int | float) and not isinstance(level, bool)
+
+
+Knobs = dict[str, list[Any]]
+
+_OF_MEMORY: Knobs = {
+    # Beside what the host and the guest's kernel do by themselves.
+    "sut.pages": ["4K"],
+    "knobs.thp.enabled": ["never", "madvise"],
+}
+_OF_NETWORK: Knobs = {
+    "sut.datapath": ["vhost-user"],
+    "knobs.offloads.gro": [False],
+    "knobs.offloads.tso": [False],
+    "knobs.busy_poll": [50],
+    "knobs.socket_buffers": ["64K", "1M"],
+}
+_WITHOUT_VHOST = "qemu"
+"""The default is vhost where this host has it."""
+
+
+def knobs_of_command(*, has_peer: bool, has_vhost: bool, huge_pages: bool) -> Knobs:
+    """Levels to try beside the default, by path.
+
+    Args:
+        has_peer: it speaks with a server across the guest's NIC.
+        has_vhost: this host's kernel can move a guest's packets.
+        huge_pages: pages of 2 MB may be set aside on this host.
+    """
+    found = {path: list(levels) for path, levels in _OF_MEMORY.items()}
+    if huge_pages:
+        found["sut.pages"].append("2M")
+    if has_peer:
+        found |= {path: list(levels) for path, levels in _OF_NETWORK.items()}
+        if has_vhost:
+            found["sut.datapath"].append(_WITHOUT_VHOST)
+    return found
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Either `trials` or `seconds`. A budget in trials makes a tuning that can be repeated."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def parse(cls, given: int | str) -> Budget:
+        """From `160` (trials), or `10m` (time).
+
+        Raises:
+            InputError: it is neither.
+        """
+        if str(given).strip().isdecimal():
+            return cls(trials=int(given))
+        try:
+            seconds = parse_duration(given)
+        except ValueError:
+            seconds = 0.0
+        if seconds <= 0:
+            raise InputError(
+                f"'{given}' is no budget; write a number of trials as 160, or a time as 10m"
+            )
+        return cls(seconds=seconds)
+
+    def expected_trials(self, trial_s: float) -> int:
+        """How many trials it is likely to pay for."""
+        return self.trials if self.trials is not None else int((self.seconds or 0.0) / trial_s)
+
+    def __str__(self) -> str:
+        return f"{self.trials} trials" if self.trials else human_duration(self.seconds or 0.0)
+
+
+@dataclass
+class BudgetTracker:
+    """What is left of a budget."""
+
+    budget: Budget
+    trials: Callable[[], int]
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def expected_trials(self, trial_s: float) -> int:
+        """How many trials it pays for in all; `trial_s` is what one takes, before any was seen."""
+        done = self.trials()
+        seen_s = (self.clock() - self._began) / done if done else 0.0
+        return self.budget.expected_trials(max(trial_s, seen_s))
+
+    def spent(self, more: int = 0) -> float:
+        """The share that is spent, with this many trials more."""
+        if self.budget.trials is not None:
+            return (self.trials() + more) / self.budget.trials
+        elapsed = self.clock() - self._began
+        done = self.trials()
+        ahead = more * elapsed / done if done else 0.0
+        return (elapsed + ahead) / (self.budget.seconds or 1.0)
+
+    def left_s(self) -> float:
+        """Seconds that the rest will take, as far as is known."""
+        elapsed, spent = self.clock() - self._began, self.spent()
+        return max(0.0, elapsed / spent - elapsed) if spent else 0.0

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hypertare.base.errors import HypertareError
-from hypertare.base.level import Level, key
-from hypertare.base.response import Response
-from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.base.variables import Level, Response, key
+from hypertare.design.trials import Ask, FinishedTrial, Kind
 from hypertare.engine.trial_runner import TrialRunner
 from hypertare.findings.tuning import Look, Smallest
 from hypertare.runs.summary import Clock
@@ -28,10 +26,8 @@ from hypertare.stats.stop import Decision, StopRule
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE, Goal
 from hypertare.tune import screen
-from hypertare.tune.budget import BudgetTracker
-from hypertare.tune.optimise import Optimiser
-from hypertare.tune.pareto import pareto_front, pareto_knee
-from hypertare.tune.space import Knob, Setting, Space, overrides
+from hypertare.tune.optimise import Optimiser, pareto_front, pareto_knee
+from hypertare.tune.space import BudgetTracker, Knob, Setting, Space, overrides
 
 SCREEN_SHARE, SEARCH_SHARE, RACE_SHARE = 0.3, 0.5, 0.6
 """Shares of the budget after which screening, search and race have to end; the rest confirms."""

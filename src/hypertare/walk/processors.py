@@ -1,4 +1,4 @@
-"""The processors that the model knows: descriptions as TOML files, here or anywhere."""
+"""What the model of page walks takes for given: processors, as TOML files here or anywhere, and options."""
 
 from __future__ import annotations
 
@@ -152,3 +152,12 @@ def _read(file: Path) -> Description:
         if not isinstance(raw.get(key), str) or not raw[key]:
             raise InputError(f"{file}: {key} is missing.", f'Add {key} = "...".')
     return Description(raw["name"], raw["title"], raw)
+
+
+@dataclass(frozen=True)
+class Options:
+    """`cycles_per_instruction`: of the program if translation cost nothing. `cache_share`: of every
+    cache, what page tables may hold."""
+
+    cycles_per_instruction: float
+    cache_share: float

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import computed_field
 
 from hypertare.base.closed import Closed
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell
 
 Pages = Literal["4K", "2M"]
 Paging = Literal["native", "shadow", "nested"]

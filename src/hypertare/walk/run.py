@@ -1,4 +1,7 @@
-"""Runs a command under QEMU's user mode with the plugin, and reads what it wrote."""
+"""Runs a command under QEMU's user mode with the plugin, and reads what it wrote.
+
+(agent.py's docstring on the path of one length belongs to its `copied`)
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,7 @@ from typing import IO, Any
 from hypertare.base import paths
 from hypertare.base.arch import ARCH
 from hypertare.base.errors import HypertareError, InputError, MachineError
-from hypertare.walk.options import Options
-from hypertare.walk.processors import Description
+from hypertare.walk.processors import Description, Options
 from hypertare.walk.result import Answer, Cost, ProcessorCosts, WalkSummary, summed
 
 _OWN = "hypertare-walk: "
@@ -34,7 +36,7 @@ class CommandEnvironment:
     """The files, directory, environment and output of a command.
 
     Without `root` the command has the user's files, environment and terminal. With `root` it has the files
-    of that directory (`hypertare.engine.walk_root`), starts in `directory` below it, has an `environment`
+    of that directory (`hypertare.engine.walks`), starts in `directory` below it, has an `environment`
     of its own and no input, and writes its `output` to a file.
     """
 
@@ -328,3 +330,40 @@ def _nothing_seen(command: list[str], status: int, lost: list[str]) -> Hypertare
     )
     early.status = status or early.status
     return early
+
+
+LENGTH = 240
+"""Of the path, in bytes. Below 255, the longest name in a directory, so that one such name fills it up."""
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """A copy of the agent, gone when this is left.
+
+    Raises:
+        MachineError: there is no agent, or no place for its copy.
+    """
+    source = paths.agent_binary()
+    with tempfile.TemporaryDirectory(prefix="hypertare-agent-") as folder:
+        within = Path(folder).resolve()
+        missing = LENGTH - len(os.fsencode(within / "x" / paths.AGENT)) + 1
+        if missing < 1:
+            raise MachineError(
+                f"The path of {tempfile.gettempdir()} is too long.",
+                "Name a place with TMPDIR whose path is shorter.",
+            )
+        path = within / ("x" * missing) / paths.AGENT
+        try:
+            path.parent.mkdir()
+            shutil.copy(source, path)
+        except OSError as error:
+            raise MachineError(
+                f"The agent cannot be copied to {folder}: {error.strerror}.",
+                "Make room there, or name another place with TMPDIR.",
+            ) from error
+        if not os.access(path, os.X_OK):
+            raise MachineError(
+                f"What lies in {tempfile.gettempdir()} may not be executed.",
+                "Name a place with TMPDIR that is not mounted noexec.",
+            )
+        yield path

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hypertare.base.quantities import Working
-from hypertare.base.response import Found, Response
+from hypertare.base.variables import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.neighbours import CpuShare

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hypertare.base import paths
 from hypertare.base.quantities import Size, Waiting
-from hypertare.base.response import ELAPSED, Found, Response
+from hypertare.base.variables import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads import packet_work

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hypertare.base import paths
 from hypertare.base.quantities import Size
-from hypertare.base.response import ELAPSED, Found, Response
+from hypertare.base.variables import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair

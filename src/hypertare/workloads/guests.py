@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
-from hypertare.base.response import OfGuests, Response, Values
+from hypertare.base.variables import OfGuests, Response, Values
 from hypertare.probes.outside import OUTSIDE
 from hypertare.stats import fairness
 

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Share, Size, Working
-from hypertare.base.response import Found, OfGuests, Response, Values
 from hypertare.base.units import human_size
+from hypertare.base.variables import Found, OfGuests, Response, Values
 from hypertare.probes.cpu_modes import CPU_MODES
+from hypertare.probes.cpu_time import SCHEDSTAT
 from hypertare.probes.kvm import KVM
 from hypertare.probes.kvm_exits import KVM_EXITS
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.probe import HOST
-from hypertare.probes.schedstat import SCHEDSTAT
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase, sum_of_known
 from hypertare.workloads import packet_work

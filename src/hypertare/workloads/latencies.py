@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from hypertare.base.response import Found
+from hypertare.base.variables import Found
 from hypertare.protocol.phase import Phase
 
 
@@ -14,7 +14,7 @@ def percentiles(phase: Phase, role: str, name: str) -> Found:
     times.
     """
     # Only trials of several guests need the libraries for arrays, which take a second to load.
-    from hypertare.stats.percentile import merge, quantiles
+    from hypertare.stats.histograms import merge, quantiles
 
     histograms = [
         result.histograms[name] for result in phase.results_of(role) if name in result.histograms

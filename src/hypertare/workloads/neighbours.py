@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import Rate, Share, Size
-from hypertare.base.settings import Settings
 
 
 def _above_none(share: float) -> float:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.base.response import Found, Response, whole
+from hypertare.base.variables import Found, Response, whole
+from hypertare.probes.cpu_time import INTERRUPTS
 from hypertare.probes.datapath import DATAPATH
-from hypertare.probes.interrupts import INTERRUPTS
 from hypertare.probes.kvm import KVM
-from hypertare.probes.net_dev import NET_DEV
+from hypertare.probes.net import NET_DEV
 from hypertare.probes.outside import OUTSIDE
 from hypertare.protocol.phase import Phase
 

@@ -7,16 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Dscp, Size, Waiting, Working
-from hypertare.base.response import Found, Response, Values
+from hypertare.base.variables import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
 from hypertare.workloads import packet_work
-from hypertare.workloads.capture import frame_misfit
+from hypertare.workloads.capture import SHARED_MEMORY, frame_misfit, via_misfit
 from hypertare.workloads.latencies import in_seconds, percentiles, spread
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.via import SHARED_MEMORY, via_misfit
 from hypertare.workloads.workload import (
     SETTLE_S,
     NodeFacts,

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Size, Working
-from hypertare.base.response import Found, Response
 from hypertare.base.units import human_size
+from hypertare.base.variables import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.io import SECTOR

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from hypertare.base.response import Better, OfGuests, Response
-from hypertare.base.settings import Settings
+from hypertare.base.closed import Settings
+from hypertare.base.variables import Better, OfGuests, Response
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 """1,234,567.8"""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare.base.response import VIRTUAL, Found, Response, Values, known, whole
+from hypertare.base.variables import VIRTUAL, Found, Response, Values, known, whole
 from hypertare.platforms.registry import find
 from hypertare.probes import registry as probes
+from hypertare.probes.cpu_time import STAT
 from hypertare.probes.outside import OUTSIDE
-from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import LOAD, Phase
 from hypertare.protocol.records import Record
 from hypertare.walk.processors import NONE

@@ -1,15 +1,16 @@
-"""What every workload has that sends for a while, at a rate or as fast as it goes."""
+"""What every workload has that sends for a while, at a rate or as fast as it goes; its share of a line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import model_validator
 
+from hypertare.base.figures import quantity
 from hypertare.base.quantities import OfCapacity, OfferedRate, Waiting, Working
-from hypertare.base.response import Found, Response, Values
+from hypertare.base.variables import Found, Response, Values
 from hypertare.protocol.phase import Phase, sum_of_known
-from hypertare.workloads import streams_at_once
+from hypertare.workloads import stream_rates
 from hypertare.workloads.workload import SETTLE_S, Workload, WorkloadSettings
 
 OFFERED = Response(
@@ -68,7 +69,7 @@ class Sending(Workload):
 
     def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
         """Goodput is over the common interval, where that is not too favourable."""
-        return streams_at_once.with_common_rates(parts, phase)
+        return stream_rates.with_common_rates(parts, phase)
 
     def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
         """Returns the share of the requested rate that the peers sent; None if no peer was asked for one.
@@ -83,10 +84,10 @@ class Sending(Workload):
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Returns the responses over all pairs; goodput is the sum of the guests' own."""
         values = self.measure(phase) | {"goodput": joined.get("goodput")}
-        return values | streams_at_once.measure(parts, phase)
+        return values | stream_rates.measure(parts, phase)
 
     def why_not(self, phase: Phase) -> str:
-        return streams_at_once.why_not(phase) or super().why_not(phase)
+        return stream_rates.why_not(phase) or super().why_not(phase)
 
 
 def loss(phase: Phase) -> float | None:
@@ -94,3 +95,31 @@ def loss(phase: Phase) -> float | None:
     sent = phase.total("send", "sent_packets")
     received = phase.total("receive", "received_packets")
     return max(0.0, 1 - received / sent) if sent and received is not None else None
+
+
+THEORETICAL, SHARE = "theoretical_goodput", "line_share"
+
+
+OF_LINE = (
+    Response(THEORETICAL, "b/s", "higher", "payload that the line carries at most"),
+    Response(SHARE, "share", "higher", "goodput over what the line carries at most"),
+)
+
+
+_IMPOSSIBLE = 2.0
+"""Of what a line carries. Whatever waited before a trial and came in it is less than that."""
+
+
+def of_trial(most: float | None, values: Mapping[str, float]) -> dict[str, float]:
+    """The responses that a trial has by its line, of which `most` is the theoretical goodput in b/s.
+
+    Raises:
+        ValueError: the goodput is more than a line can have carried: it was not in force.
+    """
+    if most is None or "goodput" not in values:
+        return {}
+    share = values["goodput"] / most
+    if share > _IMPOSSIBLE:
+        found, carried = (quantity(rate, "b/s") for rate in (values["goodput"], most))
+        raise ValueError(f"a goodput of {found} on a line that carries {carried}")
+    return {THEORETICAL: most, SHARE: share}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.quantities import Duration, Working, between
-from hypertare.base.response import Found, Response, Values
+from hypertare.base.variables import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.latencies import in_seconds, percentiles

@@ -1,25 +1,24 @@
-"""`stream`: payload from one end to the other, over TCP or UDP."""
+"""`stream`: payload from one end to the other, over TCP or UDP; neighbours send streams too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Cpus, Dscp, Size
-from hypertare.base.response import Found, Response
+from hypertare.base.variables import Found, Response
 from hypertare.protocol import plan
-from hypertare.protocol.phase import Phase
+from hypertare.protocol.phase import LOAD, Phase
 from hypertare.stats import line_rate
-from hypertare.workloads import packet_work, stream_work, streams_at_once
+from hypertare.workloads import packet_work, stream_rates, stream_work
 from hypertare.workloads.latencies import percentiles, spread
-from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
-from hypertare.workloads.sending import OFFERED, Sending, SendingSettings, loss
-from hypertare.workloads.stream_rate import goodput, packet_rate
+from hypertare.workloads.sending import OF_LINE, OFFERED, Sending, SendingSettings, loss
+from hypertare.workloads.stream_rates import goodput, packet_rate
 from hypertare.workloads.workload import (
     Line,
     NodeFacts,
@@ -248,7 +247,7 @@ class Stream(Sending):
         *OF_LINE,
         *stream_work.RESPONSES,
         *packet_work.RESPONSES,
-        *streams_at_once.RESPONSES,
+        *stream_rates.RESPONSES,
     )
 
     def measure(self, phase: Phase) -> Found:
@@ -293,3 +292,25 @@ def _regularity(phase: Phase) -> Found:
 
 
 STREAM = Stream()
+
+
+def load_tasks(
+    load: NeighbourSettings, pairs: Sequence[Pair], seconds: float, inputs: TaskInputs
+) -> Iterator[plan.Task]:
+    """The tasks of all neighbours, for as many seconds as the others may take."""
+    for pair in pairs:
+        if load.stream is not None:
+            flow = StreamSettings(
+                type="stream",
+                direction=load.stream,
+                rate=None if load.rate is None else load.rate / len(pairs),
+                socket_buffer=load.socket_buffer,
+                duration=seconds,
+                omit=0.0,
+            )
+            for task in flow.tasks(pair, inputs):
+                name = f"{LOAD}-sink" if task.background else f"{LOAD}-stream"
+                yield pair.task(LOAD, task.node, task.workload, name=name, background=True)
+        if load.share is not None:
+            work = plan.Burn(share=load.share, duration_s=seconds)
+            yield pair.task(LOAD, pair.node, work, background=True)

@@ -7,10 +7,10 @@ of a kernel are of all that runs on it: a machine whose peers are its own proces
 
 from __future__ import annotations
 
-from hypertare.base.response import Found, Response
-from hypertare.probes.net_snmp import NET_SNMP
-from hypertare.probes.stat import STAT
-from hypertare.probes.vmstat import VMSTAT
+from hypertare.base.variables import Found, Response
+from hypertare.probes.cpu_time import STAT
+from hypertare.probes.memory import VMSTAT
+from hypertare.probes.net import NET_SNMP
 from hypertare.protocol.phase import Phase, sum_of_known
 from hypertare.protocol.records import TaskResult
 

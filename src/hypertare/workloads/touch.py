@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from hypertare.base import paths
 from hypertare.base.quantities import Duration, Size
-from hypertare.base.response import ELAPSED, Found, Response
+from hypertare.base.variables import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.phase import Phase

@@ -12,16 +12,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from hypertare.base.closed import Settings
 from hypertare.base.quantities import FactorLevels, Limit, OfCapacity
-from hypertare.base.response import ELAPSED, Found, Response, Values
-from hypertare.base.settings import Settings
+from hypertare.base.variables import ELAPSED, Found, Response, Values
+from hypertare.probes import registry
+from hypertare.probes.cpu_time import STAT
+from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats.line_rate import Version
-from hypertare.workloads.counters import CPU, MACHINE_CPU, POLLING, TRANSLATION
+from hypertare.workloads import guests
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
+
+MACHINE_CPU = (STAT.machine_cpu, STAT.machine_steal)
+
+CPU = (
+    STAT.machine_cpu,
+    OUTSIDE.cpu,
+    STAT.own_cpu,
+    STAT.machine_steal,
+    STAT.own_steal,
+    *guests.OF_CPU,
+)
+
+POLLING = (*registry.responses("polling"), STAT.own_share, OUTSIDE.share)
+"""Of the system under test where it is a whole machine: a guest, or an emulated machine. Rates and
+shares are over the whole phase, with what a stream omits and its end."""
+
+TRANSLATION = registry.responses("translation")
+
 
 SETTLE_S = 10.0
 """Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.machines.host import needs
-from hypertare.machines.host.needs import NOTHING, Needs, Permissions
+from hypertare.machines.host import settings as needs
+from hypertare.machines.host.settings import NOTHING, Needs, Permissions
 from hypertare.protocol import plan
 from tests.machines.host.made_up import MadeUp
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.host.outside import process_of
+from hypertare.machines.host.given import process_of
 
 US = 50
 """This process in the procfs below; 40 has started it, and 60 is an ssh of its own."""

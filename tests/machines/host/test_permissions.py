@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.engine.prepare import Prepared, prepare
-from hypertare.engine.run_options import RunOptions
-from hypertare.machines.host.needs import Permissions
+from hypertare.engine.prepare import Prepared, RunOptions, prepare
+from hypertare.machines.host.settings import Permissions
 from hypertare.study import StudyFile
 
 RELOAD, PAGES = Permissions(module_reload=True), Permissions(huge_pages=True)

@@ -16,17 +16,17 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.host import host_settings, journal, keeper
-from hypertare.machines.host.host_settings import HostSettings
-from hypertare.machines.host.huge_pages import find_huge_pages
-from hypertare.machines.host.needs import NOTHING, Needs, Permissions
-from hypertare.machines.host.settings_lease import (
+from hypertare.machines.host import keeper
+from hypertare.machines.host import settings as journal
+from hypertare.machines.host.keeper import (
+    HostSettings,
     NotPutBackError,
     SettingsLease,
     _heard,
     left_behind,
     recover,
 )
+from hypertare.machines.host.settings import NOTHING, Needs, Permissions, find_huge_pages
 from tests.machines.host.made_up import INTEL, MadeUp
 
 ALL = Permissions(module_reload=True, huge_pages=True)
@@ -36,8 +36,8 @@ FREE_PAGES = "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 CONTROLLER = """
 import sys, time
 from pathlib import Path
-from hypertare.machines.host.settings_lease import SettingsLease
-from hypertare.machines.host.needs import Needs, Permissions
+from hypertare.machines.host.keeper import SettingsLease
+from hypertare.machines.host.settings import Needs, Permissions
 import os
 os.geteuid = lambda: 0
 lease = SettingsLease(Permissions(True, True), Path(sys.argv[1]))
@@ -76,7 +76,7 @@ def pages(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, i
         kernel["total"] = max(min(total, kernel["most"]), kernel["used"])
         made.set_pages(kernel["total"], kernel["total"] - kernel["used"])
 
-    monkeypatch.setattr(host_settings, "set_huge_pages", set_total)
+    monkeypatch.setattr(keeper, "set_huge_pages", set_total)
     set_total(None, 100)
     (made.root / "proc/meminfo").write_text("MemAvailable: 9000000 kB\n")
     yield kernel

@@ -8,9 +8,8 @@ import pytest
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.machines.host import needs
-from hypertare.machines.host.needs import NOTHING, Needs
-from hypertare.machines.host.vhost import can_use_vhost
+from hypertare.machines.host import settings
+from hypertare.machines.host.settings import NOTHING, Needs, can_use_vhost
 from tests.machines.host.test_needs import bench, guest
 
 
@@ -19,7 +18,7 @@ def test_a_host_without_it_is_refused_before_anything_starts(tmp_path: Path) -> 
     assert needed == Needs(vhost=True)
     host = Host(root=tmp_path)
     with pytest.raises(MachineError, match="no /dev/vhost-net") as refused:
-        needs.check(host, needed, NOTHING)
+        settings.check(host, needed, NOTHING)
     assert refused.value.do is not None and "modprobe vhost_net" in refused.value.do
 
 
@@ -29,4 +28,4 @@ def test_a_host_with_it_can_use_it(tmp_path: Path) -> None:
     host = Host(root=tmp_path)
     assert can_use_vhost(host)
     wanted = Needs(vhost=True)
-    assert needs.check(host, wanted, NOTHING), "no setting of this host is to be changed for it"
+    assert settings.check(host, wanted, NOTHING), "no setting of this host is to be changed for it"

@@ -1,7 +1,7 @@
 import pytest
 
 from hypertare.base.errors import InputError
-from hypertare.machines.image import bzimage
+from hypertare.machines.image import kernel_files
 from tests.machines.image import factory
 
 
@@ -9,47 +9,47 @@ from tests.machines.image import factory
 def test_every_compression_is_undone(method):
     kernel = factory.vmlinux()
     packed = factory.bzimage(kernel, method)
-    assert bzimage.decompress(bzimage.payload(packed)) == kernel
+    assert kernel_files.decompress(kernel_files.payload(packed)) == kernel
 
 
 def test_lz4_of_several_blocks():
     kernel = factory.vmlinux(size=20 << 20)
-    assert bzimage.decompress(bzimage.payload(factory.bzimage(kernel, "lz4"))) == kernel
+    assert kernel_files.decompress(kernel_files.payload(factory.bzimage(kernel, "lz4"))) == kernel
 
 
 @pytest.mark.parametrize("method", factory.PACKERS)
 def test_damaged_payload_is_said_so(method):
-    packed = bytearray(bzimage.payload(factory.bzimage(factory.vmlinux(), method)))
+    packed = bytearray(kernel_files.payload(factory.bzimage(factory.vmlinux(), method)))
     packed[8 : len(packed) // 2] = b"\xff" * (len(packed) // 2 - 8)
     with pytest.raises(InputError, match="damaged"):
-        bzimage.decompress(bytes(packed))
+        kernel_files.decompress(bytes(packed))
 
 
 @pytest.mark.parametrize("method", factory.PACKERS)
 def test_payload_that_ends_early_is_said_so(method):
-    packed = bzimage.payload(factory.bzimage(factory.vmlinux(), method))
+    packed = kernel_files.payload(factory.bzimage(factory.vmlinux(), method))
     with pytest.raises(InputError, match="damaged"):
-        bzimage.decompress(packed[: len(packed) // 2])
+        kernel_files.decompress(packed[: len(packed) // 2])
 
 
 def test_cut_file_is_said_so():
     packed = factory.bzimage(factory.vmlinux())
     with pytest.raises(InputError, match="cut off"):
-        bzimage.payload(packed[:-100])
+        kernel_files.payload(packed[:-100])
 
 
 def test_unknown_compression_is_said_so():
     with pytest.raises(InputError, match="unknown way"):
-        bzimage.decompress(b"BZh91AY")
+        kernel_files.decompress(b"BZh91AY")
 
 
 def test_release_from_header_and_from_banner():
-    assert bzimage.release_of(factory.bzimage(factory.vmlinux())) == factory.RELEASE
-    assert bzimage.release_of(factory.vmlinux()) == factory.RELEASE
-    assert bzimage.release_of(b"nothing") is None
+    assert kernel_files.release_of(factory.bzimage(factory.vmlinux())) == factory.RELEASE
+    assert kernel_files.release_of(factory.vmlinux()) == factory.RELEASE
+    assert kernel_files.release_of(b"nothing") is None
 
 
 def test_pvh_note():
-    assert bzimage.has_pvh_entry(factory.vmlinux())
-    assert not bzimage.has_pvh_entry(factory.vmlinux(pvh=False))
-    assert not bzimage.has_pvh_entry(b"\x7fELF and no more")
+    assert kernel_files.has_pvh_entry(factory.vmlinux())
+    assert not kernel_files.has_pvh_entry(factory.vmlinux(pvh=False))
+    assert not kernel_files.has_pvh_entry(b"\x7fELF and no more")

@@ -13,7 +13,7 @@ import pytest
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import emulator
 from hypertare.machines.image.cache import Cache, Entry
-from hypertare.machines.image.source import Source
+from hypertare.machines.image.package import Source
 from tests.integration.lab import until
 
 TAR = """mkdir -p {folder}/configs/devices/x86_64-softmmu

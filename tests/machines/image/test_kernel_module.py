@@ -3,7 +3,7 @@
 import pytest
 
 from hypertare.design.profiles import PROFILES
-from hypertare.machines.image.kernel_module import compiler_of
+from hypertare.machines.image.kernel import compiler_of
 from hypertare.machines.image.package import Package
 from tests.machines.image import factory, newc
 

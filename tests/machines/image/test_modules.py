@@ -1,7 +1,7 @@
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image.modules import ModuleTree, unsigned
+from hypertare.machines.image.kernel_files import ModuleTree, unsigned
 from tests.machines.image import factory
 
 

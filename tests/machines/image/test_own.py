@@ -9,7 +9,7 @@ import pytest
 
 from hypertare.base import paths
 from hypertare.base.errors import InputError
-from hypertare.machines.image import own
+from hypertare.machines.image import userland
 from tests.machines.image import factory
 
 
@@ -34,26 +34,26 @@ def program(tmp_path) -> Path:
 
 
 def test_a_program_comes_with_this_hosts_libraries(program) -> None:
-    found = own.read_own(program, "/projects")
+    found = userland.read_own(program, "/projects")
     (member,) = found.members
     assert (found.command, member.path) == ("my-true", "usr/local/bin/my-true")
     assert member.data == program.read_bytes() and member.mode & 0o111
     said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     assert set(found.libraries) == {line.split()[0] for line in said.splitlines() if "=>" in line}
-    own.check_own(found, Packages({}))
-    own.check_own(found, Packages(dict(found.libraries)))
+    userland.check_own(found, Packages({}))
+    userland.check_own(found, Packages(dict(found.libraries)))
 
 
 def test_a_static_program_needs_nothing() -> None:
-    found = own.read_own(paths.agent_binary(), "/projects")
+    found = userland.read_own(paths.agent_binary(), "/projects")
     assert found.libraries == {} and found.command == "hypertare-agent"
 
 
 def test_a_library_that_is_too_old_is_named_before_anything_boots(program) -> None:
-    found = own.read_own(program, "/projects")
+    found = userland.read_own(program, "/projects")
     old = {"libc.so.6": factory.elf()}
     with pytest.raises(InputError, match=r"my-true needs GLIBC_\S+ of libc\.so\.6"):
-        own.check_own(found, Packages(old))
+        userland.check_own(found, Packages(old))
 
 
 def test_a_directory_is_taken_as_it_is(tmp_path) -> None:
@@ -63,7 +63,7 @@ def test_a_directory_is_taken_as_it_is(tmp_path) -> None:
     (folder / "configure").write_text("#!/bin/sh")
     (folder / "configure").chmod(0o755)
     (folder / "link").symlink_to("a.c")
-    found = own.read_own(folder / ".", "/projects")
+    found = userland.read_own(folder / ".", "/projects")
     modes = {member.path: member.mode for member in found.members}
     assert modes == {
         "/projects/project": stat.S_IFDIR | 0o755,
@@ -72,31 +72,31 @@ def test_a_directory_is_taken_as_it_is(tmp_path) -> None:
         "/projects/project/empty": stat.S_IFDIR | 0o755,
         "/projects/project/link": stat.S_IFLNK | 0o777,
     }
-    assert found.command is None and own.read_own(folder, "/projects").digest == found.digest
+    assert found.command is None and userland.read_own(folder, "/projects").digest == found.digest
     (folder / "a.c").write_text("int b;")
-    assert own.read_own(folder, "/projects").digest != found.digest
+    assert userland.read_own(folder, "/projects").digest != found.digest
 
 
 def test_a_directory_that_is_too_large_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(own, "_MOST", 1000)
+    monkeypatch.setattr(userland, "_MOST", 1000)
     (tmp_path / "file").write_bytes(bytes(2000))
     with pytest.raises(InputError, match="would lie in the machine's memory"):
-        own.read_own(tmp_path, "/projects")
+        userland.read_own(tmp_path, "/projects")
 
 
 def test_what_cannot_be_taken_along_is_refused(tmp_path, program) -> None:
     with pytest.raises(InputError, match="absent: No such file"):
-        own.read_own(tmp_path / "absent", "/projects")
+        userland.read_own(tmp_path / "absent", "/projects")
     program.chmod(0o644)
     with pytest.raises(InputError, match="is not executable"):
-        own.read_own(program, "/projects")
+        userland.read_own(program, "/projects")
     program.chmod(0o755)
     program.write_bytes(program.read_bytes()[:300])
     with pytest.raises(InputError, match="damaged"):
-        own.read_own(program, "/projects")
+        userland.read_own(program, "/projects")
     program.write_bytes(factory.elf(sections={".interp": b"/lib/ld-musl.so.1\0"}))
     with pytest.raises(InputError, match=r"wants the loader /lib/ld-musl\.so\.1"):
-        own.read_own(program, "/projects")
+        userland.read_own(program, "/projects")
 
 
 def test_a_library_that_this_host_lacks_is_named(program, monkeypatch) -> None:
@@ -104,6 +104,6 @@ def test_a_library_that_this_host_lacks_is_named(program, monkeypatch) -> None:
         said = "\tlibgone.so.3 => not found\n\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n"
         return subprocess.CompletedProcess(argv, 0, said, "")
 
-    monkeypatch.setattr(own, "captured", without)
+    monkeypatch.setattr(userland, "captured", without)
     with pytest.raises(InputError, match=r"needs libgone\.so\.3"):
-        own.read_own(program, "/projects")
+        userland.read_own(program, "/projects")

@@ -14,9 +14,9 @@ from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import programs
 from hypertare.machines.image.cache import Cache, Entry
+from hypertare.machines.image.package import Source
 from hypertare.machines.image.programs import SHELL, Choice, ProgramSet
-from hypertare.machines.image.source import Source
-from hypertare.study.programs import PROGRAM_SETS
+from hypertare.study.sut import PROGRAM_SETS
 from tests.machines.image.newc import read
 from tests.machines.image.test_source import FILES, packed
 

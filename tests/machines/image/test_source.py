@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image import package, source
+from hypertare.machines.image import package
 from hypertare.machines.image.cache import Cache, DamagedError
-from hypertare.machines.image.source import Source
+from hypertare.machines.image.package import Source
 
 APT_GET = """#!/bin/sh
 for wanted; do :; done
@@ -135,7 +135,7 @@ def test_what_is_no_such_project_is_refused(mirror, tmp_path, data, said) -> Non
 
 
 def test_a_bomb_is_refused(mirror, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(source, "_MOST", 1 << 20)
+    monkeypatch.setattr(package, "_MOST", 1 << 20)
     data = gzip.compress(bytes(2 << 20))
     wanted, cache = thing(data), Cache(tmp_path / "cache")
     (mirror / wanted.file).write_bytes(data)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image import stable_releases
+from hypertare.machines.image import emulator
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.package import Package
 
@@ -45,17 +45,17 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (into / file).write_bytes((place / file).read_bytes())
         return into / file
 
-    monkeypatch.setattr(stable_releases, "look_up", lambda _: package)
-    monkeypatch.setattr(stable_releases, "download_beside", download)
-    monkeypatch.setattr(stable_releases, "RELEASE_FILES", FILES)
+    monkeypatch.setattr(emulator, "look_up", lambda _: package)
+    monkeypatch.setattr(emulator, "download_beside", download)
+    monkeypatch.setattr(emulator, "RELEASE_FILES", FILES)
     digest = hashlib.sha256(b"".join(TEXTS)).hexdigest()
-    monkeypatch.setattr(stable_releases, "RELEASES_SHA256", digest)
+    monkeypatch.setattr(emulator, "RELEASES_SHA256", digest)
     return place
 
 
 def fetch(tmp_path: Path, given: Path | None = None) -> Entry:
     cache = Cache(tmp_path / "cache")
-    return stable_releases.fetch_stable_releases(cache, lambda _: None, given)
+    return emulator.fetch_stable_releases(cache, lambda _: None, given)
 
 
 def test_they_come_out_of_whatever_the_archive_has_now(archive: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image import kernel, xen
+from hypertare.machines.image import kernel, vmm
 from hypertare.machines.image.cache import Cache
 
 
@@ -43,14 +43,14 @@ def test_what_is_no_kernel_is_refused() -> None:
 
 
 def test_the_hypervisor_is_unpacked(tmp_path) -> None:
-    name = f"boot/xen-{xen.XEN_RELEASE}-amd64.gz"
+    name = f"boot/xen-{vmm.XEN_RELEASE}-amd64.gz"
     cache = Cache(tmp_path)
     packed = entry(cache, {name: gzip.compress(b"\x7fELF" + bytes(100))})
-    assert xen.Xen(packed, ()).kernel() == b"\x7fELF" + bytes(100)
-    assert xen.Xen(packed, ()).name == "Xen 4.17.0"
+    assert vmm.Xen(packed, ()).kernel() == b"\x7fELF" + bytes(100)
+    assert vmm.Xen(packed, ()).name == "Xen 4.17.0"
     for data in (b"\x1f\x8bdamaged", gzip.compress(b"no program")):
         with pytest.raises(MachineError, match=r"4\.17\.0"):
-            xen.Xen(entry(cache, {name: data}), ()).kernel()
+            vmm.Xen(entry(cache, {name: data}), ()).kernel()
 
 
 P2M = bytes.fromhex(
@@ -63,10 +63,10 @@ P2M = bytes.fromhex(
 
 def test_the_table_of_pages_is_made_smaller_where_it_is_found_once() -> None:
     kernel = b"before" + P2M + b"after \xba\x00\x00\x00\x08"
-    made = xen.quick_to_boot(kernel)
+    made = vmm.quick_to_boot(kernel)
     assert len(made) == len(kernel)
     differing = [place for place, (a, b) in enumerate(zip(kernel, made, strict=True)) if a != b]
     assert differing == [9, 10]
-    assert int.from_bytes(made[7:11], "little") << 12 == xen.P2M_LIMIT
+    assert int.from_bytes(made[7:11], "little") << 12 == vmm.P2M_LIMIT
     for unlike in (b"", b"\xba\x00\x00\x00\x08", P2M + P2M, P2M.replace(b"\x0f\x42", b"\x0f\x47")):
-        assert xen.quick_to_boot(unlike) == unlike
+        assert vmm.quick_to_boot(unlike) == unlike

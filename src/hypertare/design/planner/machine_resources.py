@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell
+from hypertare.base.variables import Cell
 from hypertare.protocol import plan
 
 

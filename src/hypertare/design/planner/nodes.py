@@ -9,8 +9,7 @@ from hypertare.design.design import Variant, WholePlot
 from hypertare.design.planner.machine_resources import MachineResources, peer_cpus, sut_cpus
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.platforms.guest_settings import BESIDE_GUESTS, WITH_DATAPATH
-from hypertare.platforms.pc_class import PcClass
-from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.platforms.platform import NodeInputs, PcClass, Platform
 from hypertare.platforms.registry import has_own
 from hypertare.protocol import plan
 from hypertare.study import Study

@@ -16,15 +16,14 @@ from hypertare.design import pc
 from hypertare.design.planner import MachineResources
 from hypertare.engine import walks
 from hypertare.engine.batch_backend import BatchBackend
-from hypertare.engine.prepare import Prepared, kernels, programs_of
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import Prepared, RunOptions, kernels, programs_of
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.trial_runner import Asking, TrialRunner
 from hypertare.engine.waves import Waves
-from hypertare.machines.accelerator import require_qemu
 from hypertare.machines.emulated import EmulatedMachine, check_processor
 from hypertare.machines.executor import Threads
-from hypertare.machines.host.needs import Permissions
+from hypertare.machines.host.kvm import require_qemu
+from hypertare.machines.host.settings import Permissions
 from hypertare.machines.image import bird, emulator
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.build import Image, build

@@ -12,30 +12,26 @@ from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.base.errors import MachineError
+from hypertare.base.figures import is_text
 from hypertare.base.host_files import Host
-from hypertare.base.words import is_text
 from hypertare.design import planner
 from hypertare.design.planner import Likeness, MachineResources
 from hypertare.engine.campaign import Campaign
-from hypertare.engine.prepare import Prepared, kernels
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import Prepared, RunOptions, kernels
 from hypertare.engine.runners.runner import Runner
-from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_runner import Asking, TrialRunner
+from hypertare.engine.trial_runner import Asking, StepBackend, TrialRunner
 from hypertare.machines import environment
-from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, libvirt, xen
-from hypertare.machines.host.given import GivenMachines, address_towards
-from hypertare.machines.host.needs import Needs, Permissions, check
-from hypertare.machines.host.outside import process_of
-from hypertare.machines.host.settings_lease import SettingsLease, recover
-from hypertare.machines.host.vhost import can_use_vhost
+from hypertare.machines.host.given import GivenMachines, address_towards, process_of
+from hypertare.machines.host.keeper import SettingsLease, recover
+from hypertare.machines.host.kvm import best_accelerator, require_qemu
+from hypertare.machines.host.settings import Needs, Permissions, can_use_vhost, check
 from hypertare.machines.local import LocalMachine
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
 from hypertare.study import Study
-from hypertare.study.given import PEER, GivenMachine
+from hypertare.study.machines import PEER, GivenMachine
 
 if TYPE_CHECKING:
     from hypertare.engine.session import Session

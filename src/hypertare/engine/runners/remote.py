@@ -12,14 +12,12 @@ from hypertare.base.arch import ARCH
 from hypertare.base.errors import MachineError
 from hypertare.design.planner import Likeness, MachineResources
 from hypertare.engine.campaign import Campaign
-from hypertare.engine.prepare import Prepared, check_fits, kernels
-from hypertare.engine.run_options import RunOptions
+from hypertare.engine.prepare import Prepared, RunOptions, check_fits, kernels
 from hypertare.engine.runners.runner import Runner
-from hypertare.engine.step_backend import StepBackend
-from hypertare.engine.trial_runner import Asking, TrialRunner
+from hypertare.engine.trial_runner import Asking, StepBackend, TrialRunner
 from hypertare.machines import environment
 from hypertare.machines.asked import Asked
-from hypertare.machines.host.needs import Permissions
+from hypertare.machines.host.settings import Permissions
 from hypertare.machines.reach import Sent
 from hypertare.machines.remote import RemoteHost, RemoteMachine, reached
 from hypertare.protocol.plan import Accelerator

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import re
 import shlex
 import threading
 import uuid
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,14 +26,38 @@ from typing import Any
 import zstandard
 
 from hypertare.base.arch import ARCH
-from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
-from hypertare.base.extras import check_extra
-from hypertare.machines.cluster.checks import Checks
+from hypertare.base.host_files import Digests
+from hypertare.base.loading import check_extra
 from hypertare.machines.cluster.order import PACKAGES, PART, Answer, Order, Worker, versions
 from hypertare.machines.emulated import first_difference
-from hypertare.machines.executor import Boot, Booted
-from hypertare.machines.qemu_files import firmware, libraries
+from hypertare.machines.executor import Boot, Booted, firmware, libraries
+
+SHARE = 0.02
+"""Of all boots; and each worker has a part in one, where there are boots enough."""
+
+
+class Checks:
+    """Counts boots and chooses, for some of them, the two workers."""
+
+    def __init__(self) -> None:
+        self._boots = 0
+        self._pairs = 0
+        self._of: dict[str, int] = {}
+
+    def pair(self, workers: Sequence[str]) -> tuple[str, str] | None:
+        """Two workers for the next boot, those first that had the fewest; none where one will do."""
+        self._boots += 1
+        if len(workers) < 2:
+            return None
+        one, other = sorted(workers, key=lambda worker: (self._of.get(worker, 0), worker))[:2]
+        if self._pairs >= math.ceil(SHARE * self._boots) and self._of.get(one):
+            return None
+        self._pairs += 1
+        for worker in (one, other):
+            self._of[worker] = self._of.get(worker, 0) + 1
+        return one, other
+
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):([0-9]{1,5})")
 _LOOPBACK = re.compile(r"127\.[0-9.]+|localhost|\[::1\]")

@@ -2,8 +2,8 @@
 
 All else of a bench is made by the agent in a sandbox, which no engine can be started from. So the
 controller starts these containers, with the agent of the node as their command and named pipes in place
-of its input and output. They are called after the run, `hypertare-PID-START.N`: a guard of their own
-(`engine_guard.py`) removes them when the run is gone, and the next run what was left with it.
+of its input and output. They are called after the run, `hypertare-PID-START.N`: a guard of their own (this
+module as a program) removes them when the run is gone, and the next run what was left with it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from hypertare.protocol import plan
 
 if TYPE_CHECKING:
     from hypertare.machines.image.cache import Entry
+
 
 EngineName = Literal["podman", "docker"]
 PROGRAMS: tuple[EngineName, ...] = ("podman", "docker")
@@ -255,7 +257,7 @@ class _Guard:
             (
                 sys.executable,
                 "-m",
-                "hypertare.machines.host.engine_guard",
+                "hypertare.machines.host.engine",
                 program,
                 self.scope,
                 self.place,
@@ -311,3 +313,15 @@ def _began(pid: int) -> int | None:
     except OSError:
         return None
     return int(text.rpartition(")")[2].split()[19])
+
+
+def main(program: str, scope: str, place: str) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.read()
+    clean_up(program, scope, place)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

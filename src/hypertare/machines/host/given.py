@@ -2,7 +2,9 @@
 
 OpenSSH authenticates both sides; no port of ours listens. What is brought is the agent, once, by its
 digest, into `~/.cache/hypertare`; and for each bench the work directory, into a directory that a shell
-there removes when the agent is gone, whatever ended it. What an earlier run left the next one removes.
+there removes when the agent is gone, whatever ended it. What an earlier run left the next one removes. The
+process in which a machine of this host runs is found here, too: its CPU time is counted as the machine's,
+seen from outside.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -26,6 +28,7 @@ from hypertare.base.errors import MachineError
 from hypertare.machines.reach import BRING_S, READY, Sent, argv, look, pack, refused
 from hypertare.machines.steps import end_process
 from hypertare.protocol import plan
+from hypertare.study.machines import pid_of
 
 _END_S = 6.0
 _DIGITS_OF_IPV6 = 32
@@ -407,3 +410,76 @@ class _Scratch:
         self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(_END_S)
+
+
+_MOST_BYTES = 1 << 16
+_MOST_PROCESSES = 100_000
+_MOST_NAMED = 5
+
+
+def process_of(outside: str, proc: Path = Path("/proc"), own: int | None = None) -> int:
+    """The process that `outside` of a machine means.
+
+    Args:
+        outside: `pid:4711`, or words of its command line.
+        proc: where processes are looked for.
+        own: this process, whose command line may have the words too, as have those above and below it.
+
+    Raises:
+        MachineError: there is none, or several of which none is above all others.
+    """
+    processes = _processes(proc)
+    if (wanted := pid_of(outside)) is not None:
+        if wanted not in processes:
+            raise MachineError(
+                f"outside = {outside!r}: this host has no process {wanted}.",
+                "Is the machine on this host, and running? Or name words of its process's command line.",
+            )
+        return wanted
+    own = os.getpid() if own is None else own
+    ours = {own, *_above(processes, own)}
+    ours |= {pid for pid in processes if own in _above(processes, pid)}
+    found = [pid for pid, (_, words) in processes.items() if outside in words and pid not in ours]
+    # What a process has started may have its words.
+    roots = [pid for pid in found if not any(one in found for one in _above(processes, pid))]
+    if len(roots) == 1:
+        return roots[0]
+    if not roots:
+        raise MachineError(
+            f"outside = {outside!r}: no process of this host has that in its command line.",
+            "Is the machine on this host, and running? `ps -ef` shows them, as does pid:NUMBER.",
+        )
+    named = ", ".join(map(str, roots[:_MOST_NAMED]))
+    raise MachineError(
+        f"outside = {outside!r}: {len(roots)} processes of this host have that in their command lines "
+        f"({named}).",
+        "Give more of its words, or its number: outside = 'pid:NUMBER'.",
+    )
+
+
+def _processes(proc: Path) -> dict[int, tuple[int, str]]:
+    """Returns parent and command line of all processes by number, in ascending order."""
+    found = {}
+    numbers = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
+    for pid in numbers[:_MOST_PROCESSES]:
+        # One that ends meanwhile is simply not there.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # proc_pid_stat(5): the name may hold anything, so it ends at the last parenthesis.
+            parent = int(_read(proc / str(pid) / "stat").rpartition(")")[2].split()[1])
+            words = _read(proc / str(pid) / "cmdline").rstrip("\0").replace("\0", " ")
+            found[pid] = parent, words
+    return found
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES).decode(errors="replace")
+
+
+def _above(processes: Mapping[int, tuple[int, str]], pid: int) -> Iterator[int]:
+    """Its parent, that one's, and so on."""
+    seen = {pid}
+    while pid in processes and processes[pid][0] not in seen:
+        pid = processes[pid][0]
+        seen.add(pid)
+        yield pid

@@ -119,7 +119,7 @@ def _check_memory(xen: Xen, study: Study) -> None:
     if not any(platform.image for platform in study.platforms):
         return
     memory, count = study.sut.memory, study.bench_guests
-    from hypertare.machines.image.xen import P2M_LIMIT
+    from hypertare.machines.image.vmm import P2M_LIMIT
 
     if memory > P2M_LIMIT:
         raise MachineError(

@@ -23,19 +23,20 @@ from hypertare.machines.image import cpio
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.machines.image.kernel import (
+    Built,
     KernelSource,
     find_kernel,
+    find_module,
     find_source,
     key_of,
     loadable,
     make_kernel,
+    make_module,
     source_of,
 )
-from hypertare.machines.image.kernel_module import Built, find_module, make_module
-from hypertare.machines.image.modules import unsigned
+from hypertare.machines.image.kernel_files import unsigned
 from hypertare.machines.image.programs import Programs
-from hypertare.machines.image.qemu import Qemu
-from hypertare.machines.image.xen import XEN_FILE, XEN_KERNEL, Xen, quick_to_boot
+from hypertare.machines.image.vmm import XEN_FILE, XEN_KERNEL, Qemu, Xen, quick_to_boot
 from hypertare.protocol.constants import MODULES_DIRECTORY
 
 VERSION = 2

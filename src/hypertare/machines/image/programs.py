@@ -17,15 +17,17 @@ from hypertare.base.arch import ARCH
 from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
-from hypertare.machines.image.own import Own, check_own, read_own
-from hypertare.machines.image.source import BZIP2, MUSL, Source
+from hypertare.machines.image.package import BZIP2, MUSL, Source
 from hypertare.machines.image.userland import (
+    Own,
     Userland,
+    check_own,
     fetch_all,
     fetched_all,
     is_library,
+    read_own,
 )
-from hypertare.study.programs import is_own_program
+from hypertare.study.sut import is_own_program
 
 VERSION = 3
 """Of what is taken from the packages; part of an image's key."""

@@ -1,15 +1,15 @@
-"""Which factors matter most: shares of what differs between a platform's cells, and how much that is."""
+"""What factors do: which matter most, and what each level changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from hypertare.base import figures
-from hypertare.base.words import factor_text, listing, word
-from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Row, Table, text
+from hypertare.base.figures import factor_text, listing, word
+from hypertare.report import answers, verdict
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text, with_interval
 from hypertare.report.verdict import EXACT, Wording
-from hypertare.runs.summary import Effect, Effects
+from hypertare.runs.summary import Effect, Effects, LevelChange
 
 ID = "effects"
 NAME = "What matters"
@@ -161,3 +161,35 @@ def _missing(one: Effects) -> Iterator[str]:
         yield f"left out, for no trial of it was good: {listing(cells, 3)}"
     if not one.balanced:
         yield "not every cell has as many trials: by least squares"
+
+
+LEVELS = TableSpec(
+    "levels",
+    "What each factor changes",
+    "Each level against another one of the same platform, with its interval; with several factors, the "
+    "mean over the settings of the others. Cost: how much more of the baseline is lost at this level than "
+    "at the other, in points.",
+    (
+        text("platform"),
+        text("level"),
+        text("response"),
+        Column("change"),
+        Column("cost"),
+    ),
+)
+
+
+def levels_table(found: Sequence[LevelChange], wording: Wording) -> Table:
+    rows = []
+    for one in found:
+        cells = (
+            wording.platform(one.platform, one.cell),
+            answers.compared(one),
+            f"{word(one.response)} in {wording.label(one.cell)}",
+            with_interval(*verdict.cost_text(one, wording)),
+            with_interval(*answers.points(one)),
+        )
+        notes = (f"mean over {one.settings} settings" if one.settings > 1 else "", one.doubt)
+        is_sure = one.verdict in ("costs", "gains")
+        rows.append(Row(cells, is_sure, "; ".join(filter(None, notes))))
+    return LEVELS.table(verdict.workloads(one.cell for one in found), rows)

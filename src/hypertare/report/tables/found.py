@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 from hypertare.report.model import Report
 from hypertare.report.tables import effects
-from hypertare.report.tables.analyses import analyses
-from hypertare.report.tables.bills import bill_table
-from hypertare.report.tables.curves import curves
-from hypertare.report.tables.guests import groups, guests_table
-from hypertare.report.tables.guests_cpu import cpu_table
-from hypertare.report.tables.laws import LAWS, laws_table
-from hypertare.report.tables.levels import LEVELS, levels_table
-from hypertare.report.tables.line import LINE, line_table
-from hypertare.report.tables.loss_free import loss_free
-from hypertare.report.tables.published import published_table
+from hypertare.report.tables.analyses import analyses, bill_table
+from hypertare.report.tables.effects import LEVELS, levels_table
+from hypertare.report.tables.guests import (
+    LAWS,
+    LINE,
+    cpu_table,
+    groups,
+    guests_table,
+    laws_table,
+    line_table,
+)
+from hypertare.report.tables.rates import curves, loss_free
+from hypertare.report.tables.ratios import lines, published_table, total_table
 from hypertare.report.tables.shifts import SHIFTS, shift_table
 from hypertare.report.tables.table import Table
-from hypertare.report.tables.totals import lines, total_table
 
 _MOST_OF_LINE = 24
 """Rows; of more the grid of goodput shows most."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from hypertare.base import figures
-from hypertare.base.words import factor_text, word
+from hypertare.base.figures import factor_text, word
 from hypertare.report import levels, verdict
 from hypertare.report.forest import MOST
 from hypertare.report.model import Report

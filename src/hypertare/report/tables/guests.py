@@ -1,18 +1,19 @@
-"""Goodput, efficiency and fairness of several guests that work at once."""
+"""Several guests that work at once: goodput, CPU time, their share of a line, and what laws predict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypertare.base import figures
-from hypertare.base.level import Level, key
-from hypertare.base.response import VIRTUAL
+from hypertare.base.figures import quantity, word
+from hypertare.base.variables import VIRTUAL, Level, key
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
-from hypertare.runs.summary import Estimate, Summary
+from hypertare.runs.summary import Estimate, Predictability, Prediction, Summary
 from hypertare.study.factors import GUESTS
+from hypertare.workloads.sending import SHARE, THEORETICAL
 
 _TOGETHER = TableSpec(
     "together",
@@ -148,3 +149,119 @@ def _of_alone(goodput: Estimate | None) -> str:
     if goodput is None or goodput.of_alone is None:
         return "–"
     return around(goodput.of_alone, goodput.of_alone_low, goodput.of_alone_high, 3)
+
+
+_CPU = TableSpec(
+    "together-cpu",
+    "CPU of guests at once",
+    "CPU efficiency: native's CPU time over that of the whole machine, for the trial and for each byte; 1 "
+    "costs nothing. Shares are of one CPU: of all guests, and of the driver domain that works for them.",
+    (
+        text("setting"),
+        Column("guests"),
+        Column("CPU efficiency"),
+        Column("for each byte"),
+        Column("Jain's index"),
+        Column("guests"),
+        Column("driver domain"),
+    ),
+)
+
+
+def cpu_table(found: Sequence[Group]) -> Table:
+    rows = (
+        Row(
+            (
+                verdict.setting(one.platform, one.cell),
+                str(one.guests),
+                efficiency(one.responses.get("machine_cpu")),
+                efficiency(one.responses.get("cpu_per_gigabyte")),
+                index(one.responses.get("jain_cpu")),
+                value(one.responses.get("outside_cpu_share")),
+                value(one.responses.get("driver_cpu_share")),
+            )
+        )
+        for one in found
+    )
+    return _CPU.table(workloads_of(found), rows)
+
+
+LINE = TableSpec(
+    "line",
+    "Of the line",
+    "Goodput of all guests together beside what the line carries at most: its rate less what headers, "
+    "frames and the gaps between them take. 1 fills the line.",
+    (text("setting"), Column("goodput"), Column("theoretical"), Column("of the line")),
+)
+
+
+def line_table(summary: Summary) -> Table:
+    """Of each platform in each cell with a line, in the order of the estimates."""
+    cells: dict[tuple[str, object], dict[str, Estimate]] = {}
+    for one in summary.estimates:
+        cells.setdefault((one.platform, key(one.cell)), {})[one.response] = one
+    found = [of for of in cells.values() if {"goodput", THEORETICAL, SHARE} <= of.keys()]
+    rows = []
+    for of in found:
+        goodput, most, share = of["goodput"], of[THEORETICAL], of[SHARE]
+        theoretical = figures.quantity(most.estimate, most.unit.removesuffix(VIRTUAL), digits=4)
+        part = around(share.estimate, share.low, share.high, 2)
+        setting = verdict.setting(goodput.platform, goodput.cell)
+        rows.append(Row((setting, value(goodput), theoretical, part)))
+    goodputs = [of["goodput"] for of in found]
+    about = verdict.workloads((one.cell for one in goodputs), (one.unit for one in goodputs))
+    return LINE.table(about, rows)
+
+
+LAWS = TableSpec(
+    "predictability",
+    "Predictability",
+    "Each law is fitted to some numbers of guests and predicts another, which it has not seen. The error "
+    "is predicted over measured, less 1, with its interval; a setting is predictable where the whole "
+    "interval lies within the bound.",
+    (
+        text("setting"),
+        text("law"),
+        text("fitted to"),
+        Column("predicts"),
+        Column("predicted"),
+        Column("measured"),
+        Column("error"),
+        text("so it is"),
+    ),
+)
+
+
+def laws_table(found: Sequence[Predictability]) -> Table:
+    about = verdict.workloads((one.cell for one in found), (one.unit for one in found))
+    return LAWS.table(about, (row for one in found for row in _of_law(one)))
+
+
+def _of_law(one: Predictability) -> Iterator[Row]:
+    setting = verdict.setting(one.platform, one.cell)
+    fitted = ", ".join(map(str, one.fitted)) or "the line"
+    law = f"{word(one.response)}, {one.law}"
+    if one.reason is not None:
+        yield Row((setting, law, fitted, *("–",) * 4, one.verdict), False, one.reason)
+    for prediction in one.predictions:
+        cells = (
+            setting,
+            law,
+            fitted,
+            str(prediction.guests),
+            quantity(prediction.predicted, one.unit.removesuffix(VIRTUAL)),
+            quantity(prediction.measured, one.unit.removesuffix(VIRTUAL)),
+            _error(prediction),
+            f"{one.verdict} (±{100 * one.most:g} %)",
+        )
+        yield Row(cells, one.verdict != "undecided", prediction.doubt or "")
+
+
+def _error(one: Prediction) -> str:
+    error, low, high = (
+        "" if share is None else f"{100 * share:+.1f}".replace("-", "−")
+        for share in (one.error, one.error_low, one.error_high)
+    )
+    if not low or not high or one.error_low == one.error_high:
+        return f"{error} %"
+    return f"{error} % ({low} to {high})"

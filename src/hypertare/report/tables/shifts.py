@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypertare.base import figures
-from hypertare.base.level import key
+from hypertare.base.variables import key
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Estimate, Shift, Summary

@@ -2,8 +2,8 @@
 //!
 //! It measures what fio(1) does: operations a second, latencies, CPU time. Before the time that counts, a
 //! task of its own writes every block once, so that no read finds a hole, for which no medium is asked.
-//! Then each job works on blocks of its own ([`job`]). A block's contents tell which writing of which block
-//! it is ([`blocks`]).
+//! Then each job works on blocks of its own ([`job`]). A block's contents name the block and which writing
+//! of it this is ([`blocks`]).
 
 mod buffers;
 mod calls;
