@@ -26,7 +26,7 @@ def test_a_start_loads_neither_statistics_nor_reports() -> None:
         "import sys; from hypertare.engine import session; from hypertare.engine.runners import local;"
         "from hypertare.cli import run, weigh, progress;"
         "late = {'numpy', 'scipy', 'hypertare.runs.summary', 'hypertare.report.model', 'xml.sax', 'rich',"
-        "'hypertare.machines.image', 'hypertare.machines.emulated', 'hypertare.search.plan'};"
+        "'hypertare.machines.image', 'hypertare.machines.emulated', 'MLRsearch'};"
         "assert not late & set(sys.modules), late & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -146,10 +146,10 @@ _AS_FACTOR = 9.0
 
 
 def percent(share: float) -> str:
-    """A change with its sign, three digits at most; from tenfold on the factor: `+38 %`, `−0.42 %`, `×48`.
+    """A change with its sign, three digits at most; from tenfold on the factor: `+38.1 %`, `×48`.
 
     >>> percent(0.381), percent(-0.0042), percent(46.9)
-    ('+38.1 %', '−0.42 %', '×48')
+    ('+38.1 %', '−0.420 %', '×48')
     """
     if share >= _AS_FACTOR:
         return f"×{significant(1 + share)}"

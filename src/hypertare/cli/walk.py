@@ -13,11 +13,12 @@ from hypertare.base.figures import listing
 from hypertare.base.units import parse_share
 from hypertare.cli.options import check_outputs, write_result
 from hypertare.walk import processors as known
-from hypertare.walk.result import Cost, WalkSummary
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from hypertare.walk.result import Cost, WalkSummary
 
 
 def _complete_processor(incomplete: str) -> list[str]:

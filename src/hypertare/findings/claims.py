@@ -607,6 +607,9 @@ def _alone_words(claim: Claim, one: Estimate, seen: Seen) -> str:
     return f"{word(what)} {value} ({_interval(one, seen, unit, interval)}), {_wanted(claim, unit)}"
 
 
+_NAMED_WITH_VALUES = ("guest",)
+
+
 def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate) -> str:
     """What the other side differs in."""
     if other.response != one.response:
@@ -614,7 +617,7 @@ def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate)
     named = [
         str(level) if factor == "platform" else f"{factor_text(factor)} {level}"
         for factor, level in (against or {}).items()
-        if factor != "guest"  # it stands with the values
+        if factor not in _NAMED_WITH_VALUES
     ]
     return f" with {', '.join(named)}" if named else ""
 

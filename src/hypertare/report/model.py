@@ -26,8 +26,7 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
-from hypertare.report import answers
-from hypertare.report import caveats, colours, verdict
+from hypertare.report import answers, caveats, colours, verdict
 from hypertare.report.answers import of_claims
 from hypertare.report.translation import MeanCount, Tally
 from hypertare.report.verdict import Sentence, Wording

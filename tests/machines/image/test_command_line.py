@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from hypertare.cli.image import app
+from hypertare.cli.image import image_app
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def call(bench, monkeypatch):
     monkeypatch.setenv("HYPERTARE_CACHE", str(bench.cache.root))
 
     def invoke(*argv):
-        return CliRunner().invoke(app, argv, catch_exceptions=False)
+        return CliRunner().invoke(image_app, argv, catch_exceptions=False)
 
     return invoke
 
