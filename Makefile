@@ -17,6 +17,8 @@ SEED = 1
 FROM = 0
 HYPERTARE = .venv/bin/hypertare
 PYTEST = .venv/bin/python -m pytest
+# Tests wait for half of their time: for a program to end, a limit to come, a file to be written.
+WORKERS = $(shell echo $$((2 * $$(nproc))))
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -41,12 +43,12 @@ setup-test:
 
 test: setup-test lint
 	cargo test -q --locked --all-features
-	$(PYTEST) -m "not guest" -n auto --dist loadscope --durations 25
+	$(PYTEST) -m "not guest" -n $(WORKERS) --dist loadscope --durations 25
 	tools/test-guests
 
 test-quick: setup-test lint
 	cargo test -q --locked --all-features
-	$(PYTEST) -m "not guest and not runs" -n auto --dist loadscope
+	$(PYTEST) -m "not guest and not runs" -n $(WORKERS) --dist loadscope
 
 EXAMPLES = 20000
 fuzz: setup-test
