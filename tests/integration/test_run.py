@@ -216,6 +216,11 @@ def test_resume_takes_no_changes(paced: Done, change: tuple[str, ...]) -> None:
     assert change[0] in ran.err
 
 
+def test_a_run_s_file_is_not_its_directory(paced: Done) -> None:
+    ran = paced.lab.run("run", "--resume", "--out", paced.run / "run.sqlite")
+    assert ran.status == 2 and "is a file" in ran.said and f"--out {paced.run}" in ran.said, ran
+
+
 def test_resume_of_another_study_is_refused(paced: Done) -> None:
     ran = paced.lab.run("run", "first-look", "--resume", "--out", paced.run)
     assert ran.status == 2

@@ -272,6 +272,22 @@ def test_a_foreign_file(tmp_path: Path, content: bytes) -> None:
         Store.open(path)
 
 
+def test_a_guest_that_no_run_has(tmp_path: Path) -> None:
+    """Its number alone would take memory without bound."""
+    run = factory.write(tmp_path / "run", factory.Script(blocks=2))
+    with sqlite3.connect(run / RUN_FILE) as db:
+        db.execute("INSERT INTO guest_value VALUES (1, 30000000, 'elapsed', 1.0)")
+    with Store.open(run) as store, pytest.raises(InputError, match="is damaged"):
+        store.trials()
+
+
+def test_a_run_directory_may_be_called_like_a_file(tmp_path: Path) -> None:
+    script = factory.Script()
+    with Store.create(tmp_path / "x.sqlite", factory.meta(script)):
+        pass
+    assert (tmp_path / "x.sqlite" / RUN_FILE).is_file()
+
+
 def test_another_programs_database(tmp_path: Path) -> None:
     path = tmp_path / "other.sqlite"
     with sqlite3.connect(path) as db:

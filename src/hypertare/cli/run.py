@@ -170,7 +170,12 @@ def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[S
 
     if out is None:
         raise InputError("--resume needs the run directory.", "Name it with --out DIR.")
-    if not (out / RUN_FILE).exists() and not out.is_file():
+    if out.is_file():
+        raise InputError(
+            f"{out} is a file, and --resume goes on in a run directory.",
+            f"Name it with --out {out.parent}.",
+        )
+    if not (out / RUN_FILE).exists():
         raise InputError(
             f"There is no run at {out} to go on with: one that is interrupted before it has measured "
             "anything keeps nothing.",

@@ -39,6 +39,7 @@ from hypertare.protocol.phase import Phase, parse
 from hypertare.protocol.records import Histogram, ProbeValues, Record
 from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point
+from hypertare.study.sut import MOST_GUESTS
 from hypertare.walk.result import Walked, WalkSummary
 
 if TYPE_CHECKING:
@@ -579,7 +580,7 @@ class Store:
 
 
 def _file(path: Path) -> Path:
-    return path if path.suffix == ".sqlite" else path / RUN_FILE
+    return path if path.name == RUN_FILE else path / RUN_FILE
 
 
 def _existing(path: Path) -> Path:
@@ -785,6 +786,8 @@ def _finished(
     planned = PlannedTrial(id_, block, boot, platform, cell, kind)
     values = _VALUES.validate_python(values)
     guests = {number: _VALUES.validate_python(each) for number, each in guests.items()}
+    if max(guests, default=0) > MOST_GUESTS:
+        raise ValueError(f"trial {id_} has values of guest {max(guests)}")
     each = tuple(guests.get(number, {}) for number in range(1, max(guests, default=0) + 1))
     return FinishedTrial(planned, status, error, elapsed_s, values, lines, fingerprint, each)
 
