@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 
@@ -210,6 +209,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     >>> did_you_mean("paing", ["paging", "pages"])
     " Did you mean 'paging'?"
     """
+    import difflib
+
     close = difflib.get_close_matches(given, list(known), n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
 

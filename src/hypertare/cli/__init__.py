@@ -1,4 +1,4 @@
-"""The command line: one file per verb. Heavy libraries load inside the verbs, so that help is quick."""
+"""The command line: its verbs. Heavy libraries load inside of them, so that help is quick."""
 
 from __future__ import annotations
 

@@ -148,7 +148,10 @@ def _fits(claim: Claim, one: Estimate) -> bool:
 
 
 def _is_where(claim: Claim, cell: Mapping[str, Level]) -> bool:
-    return all(f in cell and same(cell[f], level) for f, level in _levels(claim).items())
+    wanted = dict(claim.where)
+    if claim.workload is not None:
+        wanted["workload"] = claim.workload
+    return all(f in cell and same(cell[f], level) for f, level in wanted.items())
 
 
 def _levels(claim: Claim) -> dict[str, Level]:

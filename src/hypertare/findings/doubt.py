@@ -26,7 +26,7 @@ guests decides nothing.
 """
 
 LEAST_OFFERED = 0.95
-"""Least share of the requested rate that peers must send; the same as `stats.overload.FOLLOWS`."""
+"""Least share of the requested rate that peers must send; the same as `stats.line_rate.FOLLOWS`."""
 
 _OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
 

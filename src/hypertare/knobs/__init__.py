@@ -1,1 +1,1 @@
-"""Settings of kernels and of schedulers that a study can vary: one file each."""
+"""Settings of kernels and of schedulers that a study can vary."""

@@ -1,6 +1,7 @@
 """What a knob is: its place, the agent's settings for it, and the user's commands.
 
-Each knob has one file beside this one and an entry in `registry.py`.
+Each knob stands in a file beside this one, alone or with those that one reads with it, and has an entry in
+`registry.py`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Counters that are read before and after the work of a trial: one file each."""
+"""Counters that are read before and after the work of a trial."""

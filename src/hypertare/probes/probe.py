@@ -1,7 +1,8 @@
 """The base class of probes: the nodes that a probe reads, and the responses made of its counters.
 
-Each probe has one file beside this one and an entry in `registry.py`. Its values are named in `VALUES` of
-`crates/agent/src/probe/NAME.rs`; `tests/protocol/test_protocol.py` holds the two together.
+Each probe stands in a file beside this one, alone or with those that one reads with it, and has an entry in
+`registry.py`. Its values are named in `VALUES` of `crates/agent/src/probe/NAME.rs`;
+`tests/protocol/test_protocol.py` holds the two together.
 """
 
 from __future__ import annotations

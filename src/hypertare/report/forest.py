@@ -65,7 +65,7 @@ class Forest:
 
 
 def of_levels(report: Report) -> list[Forest]:
-    """What the levels of factors change; of many only the largest (`factors.largest`)."""
+    """What the levels of factors change; of many only the largest (`answers.largest`)."""
     every = answers.largest(report.summary)
     several = len({report.wording.label(one.cell) for one in every}) > 1
     # Rows with the same levels compared are grouped under a title that names the levels, which may be

@@ -57,7 +57,11 @@ def keep(file: Path, data: bytes) -> None:
 
 
 def charting_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
+    """Vega, Vega-Lite and Vega-Embed as one script.
+
+    To bundle them takes seconds of CPU time, and a run that is interrupted shall end within a few. The
+    library that does it brings an engine for JavaScript with it: it is loaded for that alone.
+    """
     file = cached_file(f"charts-{version('vl-convert-python')}.js")
     try:
         return file.read_text(encoding="utf-8")

@@ -1,7 +1,4 @@
-"""Runs a command under QEMU's user mode with the plugin, and reads what it wrote.
-
-(agent.py's docstring on the path of one length belongs to its `copied`)
-"""
+"""Runs a command under QEMU's user mode with the plugin, and reads what it wrote."""
 
 from __future__ import annotations
 
@@ -338,7 +335,11 @@ LENGTH = 240
 
 @contextmanager
 def copied() -> Iterator[Path]:
-    """A copy of the agent, gone when this is left.
+    """A copy of the agent at a path of one length, wherever hypertare lies; gone when this is left.
+
+    A program sees the path by which it was started: it is on its stack, and the C library and Rust's
+    runtime read it in /proc/self/exe and /proc/self/maps before `main`. How long it is decides where what
+    follows lies in memory, and so how often its translation misses: in the fourth or fifth digit.
 
     Raises:
         MachineError: there is no agent, or no place for its copy.
