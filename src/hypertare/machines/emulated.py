@@ -35,7 +35,7 @@ from hypertare.machines.executor import (
     firmware,
     lines_of,
 )
-from hypertare.machines.image.cache import Cache
+from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.protocol.constants import CONSOLE_PREFIX, MAX_LINE
 from hypertare.protocol.phase import parse
 from hypertare.protocol.records import Record
@@ -141,14 +141,24 @@ class EmulatedMachine:
             if CLOCKS[batch.pc.clock].repeats:
                 parts = self.parts(batch)
                 fingerprint = _digest_of(parts)
-                entry = self.cache.sound("virtual", fingerprint)
-                known = (entry.path / _RECORDS).read_bytes() if entry else None
+                known = self._known(fingerprint)
             if known is not None and not self.fresh:
                 records, error = _parsed(known)
                 answer.set_result(Output(records, error, (), fingerprint, 0.0, reused=True))
                 return
             booted = self.executor.submit(self._boot(batch, fingerprint))
             booted.add_done_callback(partial(self._answer, answer, parts, known))
+
+    def _known(self, fingerprint: str) -> bytes | None:
+        """The records of an earlier boot, checked as they are read; damaged ones are taken away."""
+        entry = self.cache.find("virtual", fingerprint)
+        if entry is None:
+            return None
+        try:
+            return entry.read(_RECORDS)
+        except DamagedError:
+            self.cache.drop(entry)
+            return None
 
     def _boot(self, batch: Batch, fingerprint: str | None) -> Boot:
         image, emulator = self.images[batch.pc.image], self._emulator(batch.pc)

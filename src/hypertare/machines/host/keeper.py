@@ -1,4 +1,4 @@
-"""A run's lease of this host's settings, and their keeper, a process that puts them back at its end.
+"""A run's lease of this host's settings, and their keeper, which puts them back when its input ends.
 
 The kernel closes that pipe whatever ends the run, so kill -9 of the controller and the loss of its
 terminal are no special cases. Should the keeper be killed too, the journal, which is written before each

@@ -222,11 +222,15 @@ def _locked(folder: Path) -> int:
     while True:
         folder.mkdir(mode=0o755, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        # Whoever had it may have removed the folder in between.
-        with suppress(BlockingIOError, FileNotFoundError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(lock), folder.stat()):
-                return lock
+        try:
+            # Whoever had it may have removed the folder in between.
+            with suppress(BlockingIOError, FileNotFoundError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(lock), folder.stat()):
+                    return lock
+        except BaseException:
+            os.close(lock)
+            raise
         os.close(lock)
         if time.monotonic() > deadline:
             raise BlockingIOError

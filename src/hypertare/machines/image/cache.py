@@ -1,13 +1,13 @@
 """Things made once and kept: packages, sources, kernels, initramfs archives, the emulator, records of
 virtual time, modelled page walks, files that a worker of a cluster was sent.
 
-An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
-what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
-one is noticed and made again. Whoever uses an entry holds a shared lock on its directory; the
-collector takes away only what it can lock alone. So does whoever fills a new one, and what is left
-unlocked was left by a process that is no more. Each entry has a lock of its own for who makes it: two
-processes never make the same one, and nobody waits for an entry that is not wanted. The kernel drops
-locks when a process ends, however it ends.
+An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with what it
+is and the SHA-256 of every file in it; a file is checked when it is read, or all of an entry before its
+files are used by their paths, so a damaged one is noticed and made again. Whoever uses an entry holds a
+shared lock on its directory; the collector takes away only what it can lock alone. So does whoever fills a
+new one, and what is left unlocked was left by a process that is no more. Each entry has a lock of its own
+for who makes it: two processes never make the same one, and nobody waits for an entry that is not wanted.
+The kernel drops locks when a process ends, however it ends.
 """
 
 from __future__ import annotations

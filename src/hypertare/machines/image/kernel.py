@@ -279,7 +279,7 @@ class _UnavailableError(Exception):
 
 def find_module(name: str, source: KernelSource, cache: Cache) -> Built | None:
     """The module, or why there is none, when that is known without building."""
-    entry = cache.sound("modules", _key(name, source))
+    entry = cache.find("modules", _key(name, source))
     return Built(name, entry) if entry else None
 
 

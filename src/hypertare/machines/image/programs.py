@@ -242,7 +242,7 @@ def fetch_sources(sets: Sequence[ProgramSet], cache: Cache, progress: Progress) 
     Raises:
         MachineError: something cannot be had.
     """
-    return tuple((one, one.fetch(cache, progress)) for one in _sources(sets))
+    return tuple((one, one.find(cache) or one.fetch(cache, progress)) for one in _sources(sets))
 
 
 def choose(names: Iterable[str]) -> Choice:
