@@ -3,7 +3,8 @@
 //!
 //! One is supported, x86-64. Another one needs a value of [`Arch`], and further: the program that `fork`
 //! executes (`workload/fork/child.rs`), an instruction for `cpuid`, the system calls of containers
-//! (`workload/system_calls.rs`), a counter of cycles (`vmm/tsc.rs`), and of QEMU a machine and CPU models
+//! (`workload/system_calls.rs`), a counter of cycles (`vmm/tsc.rs`), the processors' own events
+//! (`probe/hardware.rs`, `probe/cpu_modes.rs`), and of QEMU a machine and CPU models
 //! (`vmm/command_line.rs`). The controller's names of it are in `src/hypertare/base/arch.py`.
 
 use seccompiler::TargetArch;

@@ -87,15 +87,24 @@ pub fn header_of(vector: &mut libc::iovec) -> libc::mmsghdr {
 /// An option's bytes, `most` of them at most.
 pub fn option(socket: impl AsFd, level: i32, name: i32, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0u8; most];
-    let mut length = most as libc::socklen_t;
+    let length = read_option(socket, level, name, &mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Reads an option's first bytes, as many as there is room for, and returns how many they are.
+pub fn read_option(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    bytes: &mut [u8],
+) -> io::Result<usize> {
+    let mut length = bytes.len() as libc::socklen_t;
     let socket = socket.as_fd().as_raw_fd();
     let value = bytes.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `length` bytes, which is how many there are.
     match unsafe { libc::getsockopt(socket, level, name, value, &raw mut length) } {
-        0 => {
-            bytes.truncate(length as usize);
-            Ok(bytes)
-        }
+        0 => Ok(length as usize),
         _ => Err(io::Error::last_os_error()),
     }
 }

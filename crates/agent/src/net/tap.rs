@@ -14,7 +14,7 @@ const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 
 /// Makes a tap in this thread's network namespace, down, and gives the file of each of its queues:
 /// the VMM reads and writes frames there, each after a virtio-net header, without which there would
-/// be no offloads. The tap goes when the last copy of a file is closed. The files are closed on exec,
+/// be no offloads. The tap goes when the last copy of the last file is closed. The files are closed on exec,
 /// so whoever hands them to a VMM has to allow it.
 ///
 /// # Errors

@@ -278,6 +278,8 @@ impl Builder {
     }
 
     fn show_root(&mut self, root: &Path) -> Result<()> {
+        // Before the others: where it has to be bound, all that is mounted below it by then is bound, too.
+        kernel_files::show_sys(&root.join("sys"), self.as_container)?;
         let entries = fs::read_dir(&self.lower)
             .with_context(|| format!("cannot read {}", self.lower.display()))?;
         for entry in entries {
@@ -288,7 +290,6 @@ impl Builder {
         }
         // An image need not have the directories that its engine mounts these on.
         kernel_files::show_proc(&root.join("proc"), self.as_container)?;
-        kernel_files::show_sys(&root.join("sys"), self.as_container)?;
         devices::show(&root.join("dev"), &self.devices)
     }
 

@@ -141,6 +141,9 @@ pub fn execute(task: &Task, context: &Context) -> TaskResult {
 
 /// Binds this process to the task's CPUs, counted among those that it may use already.
 fn bind(task: &Task) -> Result<()> {
+    if task.cpus.is_empty() {
+        return Ok(());
+    }
     let usable = cpus::of(0)?;
     let chosen = task.cpus.iter().map(|&index| {
         usable.get(index as usize).copied().with_context(|| {

@@ -1,5 +1,6 @@
-//! Memory that a program shares with the kernel: rings of packet sockets. The other side may change its
-//! contents at any time, or write wrong ones: so every place is checked against the memory's length.
+//! Memory that a program shares with the kernel or a hypervisor: rings of packet sockets, pages of calls.
+//! The other side may change its contents at any time, or write wrong ones: so every place is checked
+//! against the memory's length.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,7 +20,7 @@ pub struct Shared {
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// The ring of a socket that was given one of this length.
+    /// What a file offers to map, this much of it: the ring of a socket, for example.
     pub fn map(socket: impl AsFd, length: usize) -> io::Result<Self> {
         Self::map_from(socket, 0, length)
     }

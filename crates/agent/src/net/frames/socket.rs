@@ -11,7 +11,7 @@ use rustix::time::Timespec;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{ETHER_TYPE, Filter};
-use crate::net::socket::{option, set_option, word};
+use crate::net::socket::{read_option, set_option, word};
 use crate::net::{Link, Links};
 
 /// Longest wait for a frame, after which the caller can look whether it is to stop.
@@ -83,7 +83,8 @@ pub struct Drops(u64);
 impl Drops {
     pub fn look(&mut self, socket: &Socket) -> io::Result<u64> {
         // struct tpacket_stats: frames, and those of them that were dropped.
-        let counts = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, 8)?;
+        let mut counts = [0; 8];
+        read_option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut counts)?;
         self.0 += u64::from(word(&counts, 4).unwrap_or(0));
         Ok(self.0)
     }

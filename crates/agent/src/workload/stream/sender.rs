@@ -450,7 +450,8 @@ impl<'a> Intervals<'a> {
         }
         let infos = self.infos();
         let total = Totals { retransmits: retransmits(&infos), ..Totals::of(self.tallies) };
-        // Differences, but for the state of TCP at the end.
+        // Differences, but for TCP's state when the interval ends: the round-trip time, a mean over flows, and
+        // the congestion window (bytes), a sum over flows.
         let mut values = Values::from([
             ("sent_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("sent_packets".to_owned(), (total.messages - self.last.messages) as f64),
