@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -193,7 +194,7 @@ class Study(AnalysisTables):
         shared = {p: levels for p, levels in self.factors.items() if is_easy(p, workload)}
         return {**shared, **self.workloads[workload].factors}
 
-    @property
+    @cached_property
     def all_factors(self) -> dict[str, tuple[Any, ...]]:
         """Every factor with all of its levels, those of single workloads too."""
         found = dict(self.factors)
@@ -254,23 +255,23 @@ class Study(AnalysisTables):
 
     @property
     def needs_network(self) -> bool:
-        return any(settings.needs_network for settings in self._all_settings())
+        return any(settings.needs_network for settings in self._all_settings)
 
     @property
     def peers_need_files(self) -> bool:
         """Whether peers see this host's files, as what is under test does."""
-        return self.needs_files and any(one.peer_needs_files for one in self._all_settings())
+        return self.needs_files and any(one.peer_needs_files for one in self._all_settings)
 
     @property
     def shared_memory(self) -> int | None:
         """Bytes that a guest shares with its machine, whichever levels its workloads take."""
-        sizes = [one.shared_memory for one in self._all_settings()]
+        sizes = [one.shared_memory for one in self._all_settings]
         return max((size for size in sizes if size is not None), default=None)
 
     @property
     def disk_bytes(self) -> int:
         """Of the disk that each system under test has, whichever levels its workloads take; 0: none."""
-        return max(one.disk_bytes for one in self._all_settings())
+        return max(one.disk_bytes for one in self._all_settings)
 
     @property
     def shares_files(self) -> bool:
@@ -284,12 +285,12 @@ class Study(AnalysisTables):
     @property
     def nodes_beside(self) -> int:
         """How many more like each system under test are in memory at once, at most."""
-        return max(one.nodes_beside for one in self._all_settings())
+        return max(one.nodes_beside for one in self._all_settings)
 
     @property
     def most_beside(self) -> int:
         """The most nodes that workloads add beside each system under test until memory runs out."""
-        return max(one.most_beside for one in self._all_settings())
+        return max(one.most_beside for one in self._all_settings)
 
     def theoretical_goodput(self, workload: str) -> float | None:
         """Payload in b/s that the line carries at most, of all guests and all directions together; none
@@ -306,8 +307,14 @@ class Study(AnalysisTables):
         )
         return self.workloads[workload].carried_at_most(line)
 
-    def _all_settings(self) -> Iterator[AnyWorkload]:
-        """Of every workload, whichever levels it takes: a bench is made for all of them."""
+    @cached_property
+    def _all_settings(self) -> tuple[AnyWorkload, ...]:
+        """Of every workload, whichever levels it takes: a bench is made for all of them. Kept, because a
+        trial's plan asks several times and each level is validated.
+        """
+        return tuple(self._each_setting())
+
+    def _each_setting(self) -> Iterator[AnyWorkload]:
         for name, settings in self.workloads.items():
             yield settings
             for path, levels in self.all_factors.items():
