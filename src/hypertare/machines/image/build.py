@@ -39,7 +39,7 @@ from hypertare.machines.image.programs import Programs
 from hypertare.machines.image.vmm import XEN_FILE, XEN_KERNEL, Qemu, Xen, quick_to_boot
 from hypertare.protocol.constants import MODULES_DIRECTORY
 
-VERSION = 2
+VERSION = 3
 """Of what an initramfs looks like; part of every key."""
 
 INITRAMFS = "initramfs.cpio"

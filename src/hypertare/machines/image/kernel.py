@@ -11,9 +11,10 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -218,10 +219,40 @@ def _tree_digest(root: Path) -> str:
     return digest.hexdigest()
 
 
-def loadable(vmlinux: bytes) -> bytes:
-    """The kernel without what is never loaded: symbols and the like are half of the file.
+_PAGE = 4096
+_LOAD = 1
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 
-    Cut behind the last segment; the section headers, which stood behind it, are struck out.
+
+@dataclass
+class _Segment:
+    """A program header of ELF (System V ABI, chapter 5). `offset` and `size` are of the file."""
+
+    kind: int
+    flags: int
+    offset: int
+    virtual: int
+    physical: int
+    size: int
+    memory: int
+    alignment: int
+
+    def has(self, other: _Segment) -> bool:
+        return self.offset <= other.offset and other.end <= self.end
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+    def packed(self) -> bytes:
+        return _PROGRAM_HEADER.pack(*astuple(self))
+
+
+def loadable(vmlinux: bytes) -> bytes:
+    """The kernel without what need not be copied: symbols and the like, which are never loaded, zeros at
+    the end of a segment, which a loader makes by itself, and gaps between segments.
+
+    A machine that has guests copies it several times: into its memory, its root and each guest.
 
     Raises:
         MachineError: it is no ELF file of 64 bits.
@@ -230,15 +261,26 @@ def loadable(vmlinux: bytes) -> bytes:
     from elftools.elf.elffile import ELFFile
 
     try:
-        segments = list(ELFFile(BytesIO(vmlinux)).iter_segments())
-    except ELFError as error:
+        elf = ELFFile(BytesIO(vmlinux))
+        begin, end = elf["e_phoff"], elf["e_phoff"] + elf["e_phnum"] * _PROGRAM_HEADER.size
+        segments = [_Segment(*one) for one in _PROGRAM_HEADER.iter_unpack(vmlinux[begin:end])]
+    except (ELFError, struct.error) as error:
         raise MachineError(f"A machine's guest cannot boot this kernel: {error}.") from error
-    end = max((segment["p_offset"] + segment["p_filesz"] for segment in segments), default=0)
-    cut = bytearray(vmlinux[:end])
-    # e_shoff, and e_shnum with e_shstrndx, of the ELF header (System V ABI, chapter 4).
-    cut[0x28:0x30] = bytes(8)
-    cut[0x3C:0x40] = bytes(4)
-    return bytes(cut)
+    file = bytearray(vmlinux[:end])
+    for loaded in [one for one in segments if one.kind == _LOAD]:
+        inner = [one for one in segments if one.kind != _LOAD and loaded.has(one)]
+        data = vmlinux[loaded.offset : loaded.end].rstrip(b"\0")
+        # As far into a page as before, as the ABI has it.
+        place = len(file) + (loaded.offset - len(file)) % _PAGE
+        file += bytes(place - len(file)) + data
+        for one in inner:
+            one.offset += place - loaded.offset
+        loaded.offset, loaded.size, loaded.alignment = place, len(data), _PAGE
+    file[begin:end] = b"".join(one.packed() for one in segments)
+    # e_shoff, and e_shnum with e_shstrndx, of the ELF header (chapter 4): there are no section headers.
+    file[0x28:0x30] = bytes(8)
+    file[0x3C:0x40] = bytes(4)
+    return bytes(file)
 
 
 _MODULE_VERSION = 1
