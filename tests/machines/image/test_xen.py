@@ -68,6 +68,9 @@ def with_notes(file: bytes, offset: int, size: int) -> bytes:
 def test_what_is_no_kernel_is_refused() -> None:
     with pytest.raises(MachineError, match="cannot boot"):
         kernel.loadable(b"not an ELF file")
+    small = b"\x7fELF\x01\x01\x01" + bytes(9) + struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, *[0] * 10)
+    with pytest.raises(MachineError, match="of 32 bits, and 64 are needed"):
+        kernel.loadable(small)
 
 
 def test_the_hypervisor_is_unpacked(tmp_path) -> None:

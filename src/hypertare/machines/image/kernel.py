@@ -262,6 +262,8 @@ def loadable(vmlinux: bytes) -> bytes:
 
     try:
         elf = ELFFile(BytesIO(vmlinux))
+        if elf.elfclass != 64:
+            raise ELFError(f"it is an ELF file of {elf.elfclass} bits, and 64 are needed")
         begin, end = elf["e_phoff"], elf["e_phoff"] + elf["e_phnum"] * _PROGRAM_HEADER.size
         segments = [_Segment(*one) for one in _PROGRAM_HEADER.iter_unpack(vmlinux[begin:end])]
     except (ELFError, struct.error) as error:
