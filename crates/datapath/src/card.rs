@@ -271,6 +271,12 @@ impl Card {
         Ok(moved)
     }
 
+    /// Whether a ring of its is served: its guest has a driver for it.
+    pub fn is_driven(&self) -> bool {
+        let mut queues = self.pairs.iter().flat_map(|pair| [&pair.inward, &pair.outward]);
+        queues.any(|queue| queue.ring.is_some())
+    }
+
     /// Has the guest notify when there is work again; true where there is already.
     pub fn arm(&mut self) -> Result<bool> {
         self.pairs.iter_mut().try_fold(false, |ready, pair| Ok(pair.arm()? || ready))
