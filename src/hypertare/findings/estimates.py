@@ -229,9 +229,11 @@ def _by_itself(made: Estimate, draft: _Draft, rules: Rules) -> Estimate:
 
 def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, float | None]:
     """Returns a guest's mean rate beside others as a ratio to that of a guest alone in the same setting."""
-    setting = key({**one.cell, GUESTS: 1})
-    alone = next((s for s in every if s.platform == one.platform and key(s.cell) == setting), None)
-    if GUESTS not in one.cell or alone is None or alone is one:
+    if GUESTS not in one.cell:
+        return {}
+    setting = one.platform, key({**one.cell, GUESTS: 1})
+    alone = next((other for other in every if other.key == setting), None)
+    if alone is None or alone is one:
         return {}
     # Of guests that disturb there is no rate: the goodput is then that of the one that works.
     mine = FAIR_RATE if one.values(FAIR_RATE)[0] else GOODPUT

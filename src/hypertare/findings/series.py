@@ -45,6 +45,11 @@ class Series:
         return known
 
     @cached_property
+    def key(self) -> tuple[str, frozenset[tuple[str, str, Level]]]:
+        """Equal for the same platform in equal cells."""
+        return self.platform, key(self.cell)
+
+    @cached_property
     def _known(self) -> dict[tuple[str, int | None], tuple[list[float], list[int]]]:
         """What was asked before: every warning asks for every response again."""
         return {}

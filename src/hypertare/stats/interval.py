@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 
+@lru_cache(maxsize=4096)  # Most intervals of a run have the same few degrees of freedom.
 def t_quantile(freedom: float, share: float) -> float:
     """What Student's t with so many degrees of freedom (above 0) stays below with this probability."""
     from scipy import special
