@@ -212,8 +212,6 @@ platforms = ["native", "xen"]
 memory = "112M"
 nic = "e1000"
 scheduler = "credit2"
-[emulated]
-shift = 2
 [workloads.stream]
 type = "stream"
 direction = "both"
@@ -257,8 +255,6 @@ platforms = ["native", "xen"]
 guests = 2
 memory = "112M"
 nic = "e1000"
-[emulated]
-shift = 2
 [workloads.burn]
 type = "burn"
 duration = 4
