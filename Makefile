@@ -16,7 +16,8 @@ N = 100
 SEED = 1
 FROM = 0
 HYPERTARE = .venv/bin/hypertare
-PYTEST = .venv/bin/python -m pytest
+# Compiled tests are kept: each worker reads all of them.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest --no-loadscope-reorder
 # Tests wait for half of their time: for a program to end, a limit to come, a file to be written.
 WORKERS = $(shell echo $$((2 * $$(nproc))))
 
