@@ -143,7 +143,7 @@ def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> 
     with Store.open(lab.work / "first") as store:
         rates = {trial.values["packet_rate"] for trial in store.trials()}
         prints = {trial.fingerprint for trial in store.trials()}
-    # Replicates are of four seeds, and none is a copy of another.
+    # Replicates are of three seeds, and none is a copy of another.
     assert len(rates) > 1 and len(prints) == 3
 
 

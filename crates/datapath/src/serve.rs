@@ -398,6 +398,7 @@ impl CardState {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixDatagram;
+    use std::thread::JoinHandle;
     use std::time::Duration;
 
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -420,12 +421,17 @@ mod tests {
         Mapped::new(memory, which * BYTES as u64 / 2, BYTES / 2).unwrap()
     }
 
-    #[test]
-    fn nothing_is_looked_at_before_a_guest_drives_its_card() {
+    /// A process that polls, as a thread, and the socket by which it gets what it serves.
+    fn polling() -> (OwnedFd, JoinHandle<Result<()>>) {
         let (cards, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
-        let serving = std::thread::spawn(move || serve(theirs, ServeMode::Polling));
+        (cards, std::thread::spawn(move || serve(theirs, ServeMode::Polling)))
+    }
+
+    #[test]
+    fn nothing_is_looked_at_before_a_guest_drives_its_card() {
+        let (cards, serving) = polling();
         let directory = std::env::temp_dir().join(format!("cards{}", std::process::id()));
         let listener = UnixListener::bind(&directory).unwrap();
         let (page, status) = (counters::page().unwrap(), file(1));
@@ -445,10 +451,7 @@ mod tests {
 
     #[test]
     fn a_relay_is_served_until_who_asked_goes_and_a_lying_guest_ends_its_own_alone() {
-        let (cards, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .unwrap();
-        let serving = std::thread::spawn(move || serve(theirs, ServeMode::Polling));
+        let (cards, serving) = polling();
         let directory = std::env::temp_dir().join(format!("relays{}", std::process::id()));
         let listener = UnixListener::bind(&directory).unwrap();
         hand_listener(&cards, &listener.into()).unwrap();
