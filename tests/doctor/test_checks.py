@@ -108,8 +108,14 @@ CASES = [
     Case("cgroup", "ok", "v2", {**GROUP, "/sys/fs/cgroup/user/cgroup.procs": ""}),
     Case("cgroup", "warn", "may not be written", GROUP, does="systemd-run"),
     Case(
-        *("cgroup", "ok", "v1"),
-        {"/sys/fs/cgroup/memory/tasks": "", "/sys/fs/cgroup/cpuacct/tasks": ""},
+        *("cgroup", "warn", "v1 holds the controllers: a container has no memory limit"),
+        {"/sys/fs/cgroup/memory/tasks": "", "/sys/fs/cgroup/unified/cgroup.controllers": ""},
+        does="unified_cgroup_hierarchy=1",
+    ),
+    Case(
+        *("cgroup", "warn", "v1 alone, which is not used"),
+        {"/sys/fs/cgroup/memory/tasks": ""},
+        does="unified_cgroup_hierarchy=1",
     ),
     Case("cgroup", "warn", "no cgroups", does="mount -t cgroup2"),
     Case("governor", "ok", "performance", {f"{CPU}/cpu0/cpufreq/scaling_governor": "performance"}),

@@ -32,6 +32,8 @@ for name in virtio_pci virtio_net hypertare_napi; do
         insmod {MODULES_DIRECTORY}/$file 2>/dev/null
     done
 done
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo "+cpuset +cpu +memory" > /sys/fs/cgroup/cgroup.subtree_control
 ip link set lo up; ip addr add {ADDRESS}/30 dev eth0; ip link set eth0 up
 exec dropbear -R -E -F -s
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from tests.integration.lab import Lab, Traces, trials
@@ -50,7 +51,7 @@ WIDER = """
 import os
 given = os.sched_getaffinity(0)
 os.sched_setaffinity(0, range(os.cpu_count()))
-assert os.sched_getaffinity(0) == given, given
+raise SystemExit(os.sched_getaffinity(0) != given)
 """
 
 
@@ -64,23 +65,8 @@ def test_it_cannot_take_cpus_that_it_was_not_given(lab: Lab) -> None:
 
 
 def has_cpusets() -> bool:
-    """Whether a cgroup below this process's own can be one of some CPUs."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        root, mounted = left.split()[3:5]
-        kind, _, options = right.split()[:3]
-        controllers = options.split(",")
-        for membership in Path("/proc/self/cgroup").read_text().splitlines():
-            number, names, path = membership.split(":", 2)
-            if (kind, number) != ("cgroup2", "0") and not (
-                kind == "cgroup" and "cpuset" in names.split(",")
-            ):
-                continue
-            if kind == "cgroup" and "cpuset" not in controllers:
-                continue
-            own = Path(mounted) / path.removeprefix(root).lstrip("/")
-            handed_down = own / "cgroup.subtree_control"
-            given = kind == "cgroup" or "cpuset" in handed_down.read_text().split()
-            if given and os.access(own, os.W_OK):
-                return True
-    return False
+    """Whether this process's own cgroup hands cpusets down."""
+    text = Path("/proc/self/cgroup").read_text()
+    own = re.search("^0::/(.*)$", text, re.MULTILINE)
+    handed_down = Path("/sys/fs/cgroup", own[1] if own else "", "cgroup.subtree_control")
+    return handed_down.is_file() and "cpuset" in handed_down.read_text().split()

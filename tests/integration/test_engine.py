@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,10 @@ IMAGE = "localhost/hypertare-test:1"
 LIMITS = ("--warmup", "0", "--min-trials", "2", "--max-trials", "2")
 
 SHIM = """#!/bin/sh
-# crun takes no mixture of both versions of cgroups.
-exec unshare --mount sh -c 'umount /sys/fs/cgroup/unified 2>/dev/null; exec {podman} "$@"' sh "$@"
+# Where this host has both versions of cgroups, an engine is shown the second alone.
+exec unshare --mount sh -c 'test -e /sys/fs/cgroup/cgroup.controllers || {{
+    umount -R /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup
+}}; exec {program} "$@"' sh "$@"
 """
 # A place of its own for all that podman keeps, and no network of this host's making. What it may set of
 # limits is not what root of this machine may.
@@ -35,9 +38,25 @@ graphroot = "{place}/graph"
 runroot = "{place}/run"
 """
 CONTAINERS = """
+[engine]
+runtime = "unlimited"
+[engine.runtimes]
+unlimited = ["{runtime}"]
 [containers]
 netns = "none"
+pids_limit = 0
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+"""
+# Without limits of its cgroup: the controllers may be those of version 1 here, and a filter of devices is a
+# BPF program, for which crun raises a limit of its own.
+UNLIMITED = """#!{python}
+import json, os, sys
+if "--bundle" in sys.argv:
+    path = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
+    config = json.load(open(path))
+    config["linux"]["resources"] = {{}}
+    json.dump(config, open(path, "w"))
+os.execvp("crun", ["crun", *sys.argv[1:]])
 """
 
 COMMAND = """
@@ -99,6 +118,13 @@ def engine(request: pytest.FixtureRequest, shared: Lab) -> Iterator[Engine]:
         yield made
 
 
+def one_version(directory: Path, program: str) -> Path:
+    shim = directory / Path(program).name
+    shim.write_text(SHIM.format(program=program))
+    shim.chmod(0o755)
+    return shim
+
+
 @contextmanager
 def podman(lab: Lab) -> Iterator[None]:
     program = shutil.which("podman")
@@ -106,12 +132,13 @@ def podman(lab: Lab) -> Iterator[None]:
         pytest.skip("podman is not installed")
     place = lab.home / "podman"
     (place / "bin").mkdir(parents=True)
-    shim = place / "bin" / "podman"
-    shim.write_text(SHIM.format(podman=program))
-    shim.chmod(0o755)
+    shim = one_version(place / "bin", program)
     driver = "overlay" if os.geteuid() == 0 else "vfs"
     (place / "storage.conf").write_text(STORAGE.format(place=place, driver=driver))
-    (place / "containers.conf").write_text(CONTAINERS)
+    runtime = place / "bin" / "unlimited"
+    runtime.write_text(UNLIMITED.format(python=sys.executable))
+    runtime.chmod(0o755)
+    (place / "containers.conf").write_text(CONTAINERS.format(runtime=runtime))
     lab.env["PATH"] = f"{shim.parent}:{lab.env['PATH']}"
     lab.env["CONTAINERS_STORAGE_CONF"] = str(place / "storage.conf")
     lab.env["CONTAINERS_CONF"] = str(place / "containers.conf")
@@ -121,7 +148,8 @@ def podman(lab: Lab) -> Iterator[None]:
 @contextmanager
 def docker(lab: Lab) -> Iterator[None]:
     """A daemon beside the user's own, which changes nothing of this host's network."""
-    if shutil.which("dockerd") is None or os.geteuid() != 0:
+    program = shutil.which("dockerd")
+    if program is None or os.geteuid() != 0:
         pytest.skip("dockerd is not installed, or not for this user")
     place = lab.home / "docker"
     place.mkdir()
@@ -130,7 +158,7 @@ def docker(lab: Lab) -> Iterator[None]:
     no_network = ["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"]
     with (place / "log").open("wb") as log:
         daemon = subprocess.Popen(
-            ["dockerd", "-H", address, *of_its_own, *no_network],
+            [one_version(place, program), "-H", address, *of_its_own, *no_network],
             env=lab.env,
             stdout=log,
             stderr=log,

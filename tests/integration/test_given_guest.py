@@ -1,5 +1,5 @@
-"""A virtual machine that hypertare did not start weighs what one of its own does, and its settings are its
-own.
+"""A virtual machine that hypertare did not start weighs what one of its own does, its settings are its own,
+and what stands on it is kept to its limits by its kernel's cgroups.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from hypertare.protocol.constants import NAPI_WEIGHT_FILE
 from tests.integration.given_guest import given_guest
-from tests.integration.lab import Lab, summary
+from tests.integration.lab import Lab, statuses, summary
 
 pytestmark = [
     pytest.mark.guest,
@@ -58,6 +58,30 @@ value = [0.85, 1.18]
 """
 """The noise floor of two busy CPUs: 15 % was found by hand (docs/given.md)."""
 LEADING = {"fork": "elapsed", "touch": "access_rate"}
+
+LIMITS = """
+name = "limits"
+question = "Are processes kept to the CPUs and the memory that they were given?"
+machine = "remote"
+[remote]
+reach = "{reach}"
+[sut]
+platforms = ["native", "container"]
+cpus = 1
+memory = "32M"
+[workloads.widen]
+type = "command"
+command = ["sh", "-c", "taskset -p 3 $$ && grep -q 'allowed_list:.[01]$' /proc/self/status"]
+[workloads.fill]
+type = "command"
+command = ["sh", "-c", "head -c 48m /dev/zero | tail -c 48m > /dev/null"]
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
 
 ATTEMPTS = 3
 
@@ -116,6 +140,16 @@ def test_it_is_alike_and_the_study_of_hypervisors_sets_its_weights(lab: Lab) -> 
         assert {"own_cpu_share", "outside_cpu_share"} <= {one["response"] for one in cells}
         assert len(texts) == 14 and all(text.startswith("vm: ") for text in texts)
         assert "eth0" in before and there.said(weights) == before
+
+        lab.study(LIMITS.format(reach=there.reach))
+        ran = lab.run("run", "study.toml", "--out", "limits", wrap=there.wrap, **there.env)
+        assert ran.status == 0, ran
+        # A shell of one CPU sets its affinity to two, and has one nevertheless.
+        for platform in ("native", "container"):
+            assert statuses(lab.work / "limits", platform, "widen") == {"ok"}, ran
+        assert statuses(lab.work / "limits", "native", "fill") == {"ok"}, ran
+        assert statuses(lab.work / "limits", "container", "fill") == {"failed"}, ran
+        assert "ran out of memory: the container has 32 MB" in ran.out, ran
 
 
 def _mean(found: dict, workload: str, response: str, platform: str) -> float:  # type: ignore[type-arg]

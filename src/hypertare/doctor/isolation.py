@@ -8,6 +8,7 @@ from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Said
 
 _CGROUP = "/sys/fs/cgroup"
+_UNIFY = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line"
 
 
 def user_namespaces(host: Host) -> Said:
@@ -51,16 +52,13 @@ def cgroup(host: Host) -> Said:
             return Said("ok", "cgroup v2, and its own group may be written")
         do = "start it as: systemd-run --user --scope -p Delegate=yes hypertare ..."
         return Said("warn", "cgroup v2, but its own group may not be written", do)
-    v1 = [name for name in ("cpuacct", "memory") if host.at(f"{_CGROUP}/{name}").is_dir()]
-    if v1 and all(os.access(host.at(f"{_CGROUP}/{name}"), os.W_OK) for name in v1):
-        return Said("ok", f"cgroup v1 ({', '.join(v1)}), which may be written")
-    if v1:
-        return Said("warn", "cgroup v1, which may not be written", "run as root")
-    return Said(
-        "warn",
-        "no cgroups: a container has no memory limit, and CPU time is counted by process",
-        f"as root: mount -t cgroup2 none {_CGROUP}",
-    )
+    no_limits = "a container has no memory limit, a guest no CPU weight"
+    if host.at(f"{_CGROUP}/unified/cgroup.controllers").exists():
+        return Said("warn", f"cgroup v1 holds the controllers: {no_limits}", _UNIFY)
+    by_process = f"{no_limits}, and CPU time is counted by process"
+    if host.at(f"{_CGROUP}/memory").is_dir():
+        return Said("warn", f"cgroup v1 alone, which is not used: {by_process}", _UNIFY)
+    return Said("warn", f"no cgroups: {by_process}", f"as root: mount -t cgroup2 none {_CGROUP}")
 
 
 def _allow(host: Host) -> str:

@@ -47,8 +47,8 @@ use crate::xen::{placement, scheduler};
 /// From setting a NIC up until frames pass it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
-const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
-                        under systemd), or as root; `hypertare doctor` reports what there is";
+const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...`, or as root; \
+                        `hypertare doctor` reports which cgroups there are";
 
 const OF_HOSTS_NETWORK: &str = "commands have this host's network, as asked: what they do there stays, and \
                                 what others do there is in the figures";
@@ -135,7 +135,7 @@ impl Local {
             arguments.push("--as-container".into());
         }
         if let (None, Some(weights)) = (memory, &self.weights) {
-            arguments.extend(["--weights".into(), weights.groups().text()]);
+            arguments.extend(["--weights".into(), weights.groups().root().display().to_string()]);
         }
         if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(XenToolstack::scope)) {
             arguments.extend(["--scope".into(), scope.name().to_owned()]);

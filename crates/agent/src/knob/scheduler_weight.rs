@@ -106,7 +106,7 @@ impl KnobKind for Kind {
         let (guest, schedulers) = (guest.as_deref(), &around.schedulers);
         if let Some(groups) = &schedulers.groups {
             let target = Box::new(Group(groups.file(guest)?));
-            return Ok(vec![Wanted { target, value: groups.value(*weight)?.to_string() }]);
+            return Ok(vec![Wanted { target, value: Groups::value(*weight)?.to_string() }]);
         }
         if role() != Some(Role::Driver) {
             bail!("this is no driver domain of Xen, and the bench has no weights of its own");

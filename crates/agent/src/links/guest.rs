@@ -19,7 +19,7 @@ use crate::net;
 use crate::own_machine::huge_pages::{self, Reserved};
 use crate::own_machine::{kvm_module, vhost};
 use crate::probe::{Outside, Processes, VhostUserBackend};
-use crate::process::cgroup::Cgroup;
+use crate::process::cgroup::{self, Cgroup};
 use crate::process::cpus;
 use crate::process::weights::Groups;
 use crate::vmm::guest_command_line::model;
@@ -216,7 +216,7 @@ impl NodeLink for GuestLink {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),
             vmm_argv: state.argv,
-            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
+            cgroup: self.held.cgroup.as_ref().map(|_| cgroup::VERSION.to_owned()),
             paging: paging::of_guest(state.accelerator),
             backing: vmm.backing()?,
             datapath: self.moved_by,
@@ -250,7 +250,7 @@ impl NodeLink for GuestLink {
         Some(Outside::Processes(Processes {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
-            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+            cgroup: self.held.cgroup.as_ref().map(|cgroup| cgroup.directory().to_owned()),
             backend: self.held.backend(),
         }))
     }

@@ -10,7 +10,7 @@ use hypertare_plan::{NodeReady, NumberedOrder};
 use super::streams::{Orders, Tail};
 use super::{Inbox, NodeLink};
 use crate::probe::{Outside, Processes};
-use crate::process::cgroup::Cgroup;
+use crate::process::cgroup::{self, Cgroup};
 use crate::process::spawn::Child;
 use crate::xen;
 
@@ -69,7 +69,7 @@ impl NodeLink for ProcessLink {
     }
 
     fn about(&mut self) -> Result<NodeReady> {
-        let cgroup = self.cgroup.as_ref().and_then(Cgroup::version);
+        let cgroup = self.cgroup.as_ref().map(|_| cgroup::VERSION.to_owned());
         let vmm = self.is_driver_domain().then(xen::version).transpose()?;
         Ok(NodeReady { cgroup, vmm, ..NodeReady::default() })
     }
@@ -94,7 +94,7 @@ impl NodeLink for ProcessLink {
         self.is_container.then(|| {
             Outside::Processes(Processes {
                 pid: self.child.pid(),
-                cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+                cgroup: self.cgroup.as_ref().map(|cgroup| cgroup.directory().to_owned()),
                 ..Processes::default()
             })
         })

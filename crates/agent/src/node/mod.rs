@@ -92,8 +92,8 @@ pub struct Arguments {
     #[arg(long)]
     disk: bool,
     /// Where the groups of guests' CPU weights are
-    #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
-    weights: Option<Groups>,
+    #[arg(long, value_name = "DIR")]
+    weights: Option<PathBuf>,
     /// What this run's guests of Xen are called after
     #[arg(long)]
     scope: Option<String>,
@@ -152,7 +152,10 @@ fn serve(arguments: Arguments) -> Result<()> {
     node.turning = match (given, settings) {
         (Some(_), true) => Turning::Asked(Asked::open(&node.place)?),
         (Some(_), false) => Turning::Refused,
-        _ => Turning::at(Schedulers { groups: weights, scope: scope.as_deref().map(Scope::named) }),
+        _ => Turning::at(Schedulers {
+            groups: weights.map(Groups::at),
+            scope: scope.as_deref().map(Scope::named),
+        }),
     };
     node.work(input)
 }

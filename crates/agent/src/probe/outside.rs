@@ -120,7 +120,7 @@ pub struct Processes {
     pub pid: i32,
     /// The VMM's threads that are virtual CPUs, from QMP's `query-cpus-fast`.
     pub vcpu_tids: Vec<i32>,
-    /// The directory of a cgroup (v2, or v1 with cpuacct) that holds these processes and no others.
+    /// The directory of a cgroup that holds these processes and no others.
     pub cgroup: Option<PathBuf>,
     /// What moves its packets beside the VMM.
     pub backend: Option<VhostUserBackend>,
@@ -463,29 +463,16 @@ fn uses_vhost(proc: &Path, pid: i32) -> bool {
 }
 
 fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
-    let read = |file: &str| text::read(directory.join(file));
-    let version2 = read("cpu.stat").unwrap_or_default();
-    let ns = |key| Some(number(&version2, key)? * 1000);
-    let times = (ns("usage_usec"), ns("user_usec"), ns("system_usec"));
-    if let (Some(total), Some(user), Some(system)) = times {
-        return Ok(Cpu { total, user, system });
-    }
-    let of_file = |file: &str| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let total = of_file("cpuacct.usage").with_context(|| {
+    let text = text::read(directory.join("cpu.stat")).unwrap_or_default();
+    let ns = |key| Some(number(&text, key)? * 1000);
+    let (total, user, system) = (ns("usage_usec"), ns("user_usec"), ns("system_usec"));
+    let cpu = || Some(Cpu { total: total?, user: user?, system: system? });
+    cpu().with_context(|| {
         format!(
-            "the cgroup {} does not account for CPU time: it has neither usage_usec in cpu.stat \
-             (v2) nor cpuacct.usage (v1)",
+            "the cgroup {} does not account for CPU time: its cpu.stat has no usage_usec",
             directory.display()
         )
-    })?;
-    // Since Linux 4.10; without them the split is in ticks.
-    let split = of_file("cpuacct.usage_user").zip(of_file("cpuacct.usage_sys"));
-    let ticks = || {
-        let text = read("cpuacct.stat").unwrap_or_default();
-        Some((number(&text, "user")? * tick_ns(), number(&text, "system")? * tick_ns()))
-    };
-    let (user, system) = split.or_else(ticks).context("the cgroup does not split CPU time")?;
-    Ok(Cpu { total, user, system })
+    })
 }
 
 fn memory(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
@@ -637,20 +624,15 @@ mod tests {
         let cpu = cgroup_cpu(cgroup.path()).unwrap();
         assert_eq!((cpu.total, cpu.user, cpu.system), (2_500_000_000, 2_000_000_000, 500_000_000));
 
-        // The v1 cpu controller has a cpu.stat of another kind.
-        fs::write(cgroup.path().join("cpu.stat"), "nr_periods 0\n").unwrap();
-        let error = cgroup_cpu(cgroup.path()).err().unwrap().to_string();
-        assert!(error.contains("neither"), "{error}");
-        fs::write(cgroup.path().join("cpuacct.usage"), "1230000000\n").unwrap();
-        fs::write(cgroup.path().join("cpuacct.stat"), "user 100\nsystem 23\n").unwrap();
-        let cpu = cgroup_cpu(cgroup.path()).unwrap();
-        assert_eq!((cpu.total, cpu.user, cpu.system), (1_230_000_000, 1_000_000_000, 230_000_000));
-
         let outside =
             Processes { pid: VMM, cgroup: Some(cgroup.path().to_owned()), ..Processes::default() };
         let values = differences(&outside);
         assert_eq!((values["cpu_s"], values["cgroup_cpu_s"]), (0.0, 0.0));
         assert!(!values.contains_key("vmm_s"));
+
+        fs::write(cgroup.path().join("cpu.stat"), "nr_periods 0\n").unwrap();
+        let error = cgroup_cpu(cgroup.path()).err().unwrap().to_string();
+        assert!(error.contains("no usage_usec"), "{error}");
     }
 
     #[test]

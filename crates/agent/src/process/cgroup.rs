@@ -1,5 +1,5 @@
-//! Cgroups that account for nodes and limit their memory and CPUs. Version 2 where it can be written to;
-//! version 1's `memory`, `cpuset` and `cpuacct` hierarchies for what version 2 does not offer here.
+//! Cgroups that account for nodes and limit their memory and CPUs: of version 2, wherever it is mounted. Where
+//! version 1 holds the controllers, those of version 2 account for CPU time and limit nothing.
 //!
 //! Names are `hypertare-PID-START.NODE`, with the process id of the agent that the user started and
 //! the time it started at (field 22 of /proc/PID/stat), so that what dead runs left can be distinguished from
@@ -10,7 +10,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+/// As records have it: those of earlier runs also have `v1`.
+pub const VERSION: &str = "v2";
 
 const PREFIX: &str = "hypertare-";
 
@@ -46,12 +49,9 @@ impl Scope {
     }
 }
 
-/// One node's cgroup: one directory, or one in each hierarchy that is needed.
-#[derive(Default)]
+/// One node's cgroup.
 pub struct Cgroup {
-    directories: Vec<PathBuf>,
-    /// Which version accounts for the node, and the directory with the files that do.
-    accounting: Option<(&'static str, PathBuf)>,
+    directory: PathBuf,
     limited: bool,
     bound: bool,
 }
@@ -69,113 +69,51 @@ pub struct Limits<'a> {
 impl Cgroup {
     /// Makes it, with those limits that can be set. An error means that none can be made here.
     pub fn make(scope: &Scope, node: &str, limits: Limits) -> Result<Self> {
-        let name = scope.member(node);
-        let mut cgroup = Cgroup::default();
-        for hierarchy in &hierarchies()? {
-            match hierarchy.kind.as_str() {
-                "cgroup2" => cgroup.use_v2(hierarchy, &name, limits),
-                _ if hierarchy.controls("memory") => cgroup.use_v1_memory(hierarchy, &name, limits),
-                _ if hierarchy.controls("cpuset") => cgroup.use_v1_cpus(hierarchy, &name, limits),
-                _ if hierarchy.controls("cpuacct") => cgroup.use_v1_accounting(hierarchy, &name),
-                _ => {}
-            }
-        }
-        if cgroup.accounting.is_none() && !cgroup.limited {
-            cgroup.remove();
-            bail!("no cgroup hierarchy can be written to");
-        }
-        Ok(cgroup)
+        Self::make_in(&places()?, &scope.member(node), limits)
+            .context("no cgroup of version 2 can be written to")
     }
 
     /// One that only keeps its processes to some CPUs; none where that cannot be had.
     ///
-    /// In version 2 it is made in this process's own and in none above: there it would be outside of the
-    /// weight and quota of CPU time that this process has, and what runs in it weighed under others.
+    /// It is made in this process's own and in none above: there it would be outside of the weight and quota
+    /// of CPU time that this process has, and what runs in it weighed under others.
     pub fn of_cpus(scope: &Scope, node: &str, cpus: &[u32]) -> Option<Self> {
-        let mut cgroup = Cgroup::default();
-        let (name, limits) = (scope.member(node), Limits { memory: None, cpus });
-        for mut hierarchy in hierarchies().ok()? {
-            match hierarchy.kind.as_str() {
-                "cgroup2" => {
-                    hierarchy.places.truncate(1);
-                    cgroup.use_v2(&hierarchy, &name, limits);
-                }
-                _ if hierarchy.controls("cpuset") => cgroup.use_v1_cpus(&hierarchy, &name, limits),
-                _ => {}
-            }
-        }
-        cgroup.bound.then_some(cgroup)
+        let own = places().ok()?.into_iter().take(1).collect::<Vec<_>>();
+        Self::make_in(&own, &scope.member(node), Limits { memory: None, cpus })
+            .filter(|cgroup| cgroup.bound)
     }
 
     /// Chooses the nearest place that can set the most of the limits, memory first, because a process has
-    /// one cgroup of version 2. Which controllers are handed down there is the administrator's choice, and
-    /// is not changed here.
-    fn use_v2(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
-        let mut chosen: Option<(PathBuf, (bool, bool))> = None;
-        for place in &hierarchy.places {
-            let Some(made) = make_in(place, name) else { continue };
-            let set = (
-                limits.memory.is_some_and(|limit| set(&made.join("memory.max"), limit)),
-                set_cpus(&made.join("cpuset.cpus"), limits.cpus),
-            );
-            if chosen.as_ref().is_some_and(|(_, best)| set <= *best) {
-                let _ = fs::remove_dir(made);
-            } else if let Some((worse, _)) = chosen.replace((made, set)) {
-                let _ = fs::remove_dir(worse);
+    /// one cgroup. Which controllers are handed down there is the administrator's choice, and is not changed
+    /// here.
+    fn make_in(places: &[PathBuf], name: &str, limits: Limits) -> Option<Self> {
+        let mut chosen: Option<Self> = None;
+        for place in places {
+            let Some(directory) = make_in(place, name) else { continue };
+            let limited =
+                limits.memory.is_some_and(|limit| set(&directory.join("memory.max"), limit));
+            let bound = set_cpus(&directory.join("cpuset.cpus"), limits.cpus);
+            let made = Cgroup { directory, limited, bound };
+            // What is not kept is removed as it is dropped.
+            if chosen.as_ref().is_none_or(|best| made.sets() > best.sets()) {
+                chosen = Some(made);
             }
-            if set == (limits.memory.is_some(), !limits.cpus.is_empty()) {
+            if (limited, bound) == (limits.memory.is_some(), !limits.cpus.is_empty()) {
                 break;
             }
         }
-        let Some((directory, set)) = chosen else { return };
-        (self.limited, self.bound) = set;
-        self.accounting = Some(("v2", directory.clone()));
-        self.directories.push(directory);
+        chosen
     }
 
-    fn use_v1_memory(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
-        let Some(limit) = limits.memory.filter(|_| !self.limited) else { return };
-        let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name)) else {
-            return;
-        };
-        self.limited = set(&directory.join("memory.limit_in_bytes"), limit);
-        self.directories.push(directory);
-    }
-
-    fn use_v1_cpus(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
-        if self.bound || limits.cpus.is_empty() {
-            return;
-        }
-        let place = hierarchy.places.iter().find_map(|above| Some((above, make_in(above, name)?)));
-        let Some((above, directory)) = place else { return };
-        // A new one of version 1 has no memory nodes, and takes no process until it has some.
-        let nodes = fs::read_to_string(above.join("cpuset.mems")).unwrap_or_default();
-        self.bound = set(&directory.join("cpuset.mems"), nodes.trim())
-            && set_cpus(&directory.join("cpuset.cpus"), limits.cpus);
-        if self.bound {
-            self.directories.push(directory);
-        } else {
-            let _ = fs::remove_dir(directory);
-        }
-    }
-
-    fn use_v1_accounting(&mut self, hierarchy: &Hierarchy, name: &str) {
-        if self.accounting.is_none()
-            && let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name))
-        {
-            self.accounting = Some(("v1", directory.clone()));
-            self.directories.push(directory);
-        }
+    fn sets(&self) -> (bool, bool) {
+        (self.limited, self.bound)
     }
 
     /// Moves a process in; its later children follow.
     pub fn add(&self, pid: libc::pid_t) -> Result<()> {
-        for directory in &self.directories {
-            let procs = directory.join("cgroup.procs");
-            fs::write(&procs, pid.to_string())
-                .with_context(|| format!("cannot move a process into {}", procs.display()))?;
-        }
-        Ok(())
+        let procs = self.directory.join("cgroup.procs");
+        fs::write(&procs, pid.to_string())
+            .with_context(|| format!("cannot move a process into {}", procs.display()))
     }
 
     /// Whether the memory limit that was asked for is in force.
@@ -183,39 +121,33 @@ impl Cgroup {
         self.limited
     }
 
-    /// Which version accounts for the node.
-    pub fn version(&self) -> Option<String> {
-        self.accounting.as_ref().map(|(version, _)| (*version).to_owned())
-    }
-
     /// The directory whose files account for the node's CPU time.
-    pub fn accounting(&self) -> Option<&Path> {
-        self.accounting.as_ref().map(|(_, directory)| directory.as_path())
-    }
-
-    /// Removes it. Its processes have ended; the kernel may need a moment to notice.
-    pub fn remove(&mut self) {
-        for directory in self.directories.drain(..) {
-            remove_directory(&directory, Instant::now() + Duration::from_secs(1));
-        }
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 }
 
 impl Drop for Cgroup {
+    /// Its processes have ended; the kernel may need a moment to notice.
     fn drop(&mut self) {
-        self.remove();
+        remove_directory(&self.directory, Instant::now() + Duration::from_secs(1));
     }
 }
 
 /// The directory that accounts for the CPU time of a process's cgroup, as /proc/PID/cgroup names it.
 pub fn accounting_of(memberships: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    parse_hierarchies(&mounts, memberships)
-        .into_iter()
-        .filter(|found| found.kind == "cgroup2" || found.controls("cpuacct"))
-        .filter_map(|found| Some((found.places.first()?.clone(), found.places.len())))
-        // In its root there is no group of its own: the mount point's account is of all processes.
-        .find_map(|(place, depth)| (depth > 1 && place.is_dir()).then_some(place))
+    let found = parse_places(&mounts, memberships);
+    // In its root there is no group of its own: the mount point's account is of all processes.
+    found.first().filter(|place| found.len() > 1 && place.is_dir()).cloned()
+}
+
+/// A limit on this process's memory that a run of ours has set: the directory of its cgroup, and bytes.
+pub fn own_limit() -> Option<(PathBuf, u64)> {
+    let own = places().ok()?.into_iter().next()?;
+    own.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let limit = fs::read_to_string(own.join("memory.max")).ok()?.trim().parse().ok()?;
+    Some((own, limit))
 }
 
 /// Removes what a run that has ended made.
@@ -261,9 +193,14 @@ fn start_time(pid: u32) -> Option<u64> {
 }
 
 fn ours() -> Vec<(String, PathBuf)> {
-    let places = hierarchies().unwrap_or_default().into_iter().flat_map(|found| found.places);
     let mut found = Vec::new();
-    for entry in places.filter_map(|place| fs::read_dir(place).ok()).flatten().flatten() {
+    for entry in places()
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|place| fs::read_dir(place).ok())
+        .flatten()
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with(PREFIX) {
             found.push((name, entry.path()));
@@ -311,71 +248,37 @@ fn remove_directory(directory: &Path, deadline: Instant) {
     }
 }
 
-/// A mounted hierarchy, and where in it this process may perhaps make a cgroup: in its own, so that
-/// the limits on the caller go on to hold, else in the ones above, the nearest first. In version 2
-/// one that holds processes hands no controller down, so that only one above can limit memory: for a
-/// user of systemd the slice that `systemd-run --user --scope` makes scopes in.
-#[derive(Debug, PartialEq)]
-pub(super) struct Hierarchy {
-    pub(super) kind: String,
-    pub(super) controllers: Vec<String>,
-    pub(super) places: Vec<PathBuf>,
-}
-
-impl Hierarchy {
-    pub(super) fn controls(&self, controller: &str) -> bool {
-        self.controllers.iter().any(|name| name == controller)
-    }
-}
-
-pub(super) fn hierarchies() -> Result<Vec<Hierarchy>> {
+/// Where this process may perhaps make a cgroup: in its own, so that the limits on the caller go on to hold,
+/// else in the ones above, the nearest first. One that holds processes hands no controller down, so that only
+/// one above can limit memory: for a user of systemd the slice that `systemd-run --user --scope` makes scopes
+/// in.
+pub(super) fn places() -> Result<Vec<PathBuf>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let memberships = fs::read_to_string("/proc/self/cgroup")?;
-    Ok(parse_hierarchies(&mounts, &memberships))
+    Ok(parse_places(&mounts, &memberships))
 }
 
-/// Version 2 comes first: what it offers is preferred.
-fn parse_hierarchies(mounts: &str, memberships: &str) -> Vec<Hierarchy> {
-    let mut found: Vec<Hierarchy> =
-        mounts.lines().filter_map(|line| parse_hierarchy(line, memberships)).collect();
-    found.sort_by_key(|hierarchy| hierarchy.kind != "cgroup2");
-    found
+fn parse_places(mounts: &str, memberships: &str) -> Vec<PathBuf> {
+    mounts.lines().find_map(|line| parse_mount(line, memberships)).unwrap_or_default()
 }
 
-/// A line of mountinfo: `36 35 0:31 ROOT MOUNTPOINT options - cgroup source super,options`.
-fn parse_hierarchy(line: &str, memberships: &str) -> Option<Hierarchy> {
+/// A line of mountinfo: `36 35 0:31 ROOT MOUNTPOINT options - cgroup2 source super,options`.
+fn parse_mount(line: &str, memberships: &str) -> Option<Vec<PathBuf>> {
     let (left, right) = line.split_once(" - ")?;
+    right.strip_prefix("cgroup2 ")?;
     let mut left = left.split(' ').skip(3);
     let (root, mount_point) = (left.next()?, Path::new(left.next()?));
-    let mut right = right.split(' ');
-    let kind = right.next().filter(|kind| matches!(*kind, "cgroup" | "cgroup2"))?;
-    let controllers: Vec<String> = match kind {
-        "cgroup" => right.nth(1)?.split(',').map(str::to_owned).collect(),
-        _ => Vec::new(),
-    };
-    let inside = own_path(kind, &controllers, memberships)
+    // Version 2's line of /proc/self/cgroup: `0::/a/b`.
+    let inside = memberships
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
         .and_then(|path| path.strip_prefix(root.trim_end_matches('/')))
         // Outside of what the mount shows it begins with `/..`.
         .filter(|inside| !inside.split('/').any(|part| part == ".."))
         .unwrap_or_default();
     let own = mount_point.join(inside.trim_start_matches('/'));
-    let places =
-        own.ancestors().take_while(|place| place.starts_with(mount_point)).map(Path::to_owned);
-    let places = places.collect();
-    Some(Hierarchy { kind: kind.to_owned(), controllers, places })
-}
-
-/// This process's cgroup in the hierarchy. A line of /proc/self/cgroup: `4:memory:/a/b`, `0::/a/b`.
-fn own_path<'a>(kind: &str, controllers: &[String], memberships: &'a str) -> Option<&'a str> {
-    memberships.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (_, names, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let matches = match kind {
-            "cgroup2" => names.is_empty(),
-            _ => !names.is_empty() && names.split(',').all(|n| controllers.iter().any(|c| c == n)),
-        };
-        matches.then_some(path)
-    })
+    let places = own.ancestors().take_while(|place| place.starts_with(mount_point));
+    Some(places.map(Path::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -389,22 +292,20 @@ mod tests {
 32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
 
     #[test]
-    fn hybrid_hierarchies_are_found_with_version_2_first_and_the_own_cgroup_before_those_above() {
-        let found = parse_hierarchies(MOUNTS, "4:memory:/jobs/7\n3:cpu,cpuacct:/\n0::/\n");
-        assert_eq!(found[0].places, [PathBuf::from("/sys/fs/cgroup/unified/")]);
-        let places = ["memory/jobs/7", "memory/jobs", "memory"];
-        assert_eq!(found[1].places, places.map(|place| Path::new("/sys/fs/cgroup").join(place)));
-        assert!(found[1].controls("memory") && found[2].controls("cpuacct"));
+    fn version_2_is_found_beside_version_1_and_the_own_cgroup_comes_before_those_above() {
+        let found = parse_places(MOUNTS, "4:memory:/jobs/7\n0::/jobs/7\n");
+        let places = ["unified/jobs/7", "unified/jobs", "unified"];
+        assert_eq!(found, places.map(|place| Path::new("/sys/fs/cgroup").join(place)));
+        let version_1 = MOUNTS.lines().take(2).collect::<Vec<_>>().join("\n");
+        assert!(parse_places(&version_1, "4:memory:/jobs/7\n").is_empty());
     }
 
     #[test]
     fn a_mount_that_shows_only_a_part_is_seen_from_its_root() {
         let mounts = "30 24 0:26 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw";
-        let found = parse_hierarchies(mounts, "0::/docker/ab/x\n");
-        assert_eq!(found[0].places[0], Path::new("/sys/fs/cgroup/x"));
-        let outside =
-            parse_hierarchies("30 24 0:26 / /sys/fs/cgroup rw - cgroup2 c rw", "0::/../x\n");
-        assert_eq!(outside[0].places, [Path::new("/sys/fs/cgroup")]);
+        assert_eq!(parse_places(mounts, "0::/docker/ab/x\n")[0], Path::new("/sys/fs/cgroup/x"));
+        let mounts = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 c rw";
+        assert_eq!(parse_places(mounts, "0::/../x\n"), [Path::new("/sys/fs/cgroup")]);
     }
 
     #[test]
@@ -420,26 +321,24 @@ mod tests {
             fs::write(place.join("node").join(file), "max").unwrap();
         };
         let chosen = |limits: Limits| {
-            let hierarchy =
-                Hierarchy { kind: "cgroup2".into(), controllers: vec![], places: places.to_vec() };
-            let mut cgroup = Cgroup::default();
-            cgroup.use_v2(&hierarchy, "node", limits);
-            (std::mem::take(&mut cgroup.directories), cgroup.limited, cgroup.bound)
+            let mut cgroup = Cgroup::make_in(&places, "node", limits).unwrap();
+            // Its files, which no kernel made, are to be read.
+            (std::mem::take(&mut cgroup.directory), cgroup.limited, cgroup.bound)
         };
         let memory = Some(4096);
         hand_down(&slice, "memory.max");
         assert_eq!(
             chosen(Limits { memory, cpus: &[0, 2] }),
-            (vec![slice.join("node")], true, false),
+            (slice.join("node"), true, false),
             "a limit of memory is worth more than none"
         );
         assert_eq!(fs::read_to_string(slice.join("node/memory.max")).unwrap(), "4096");
         assert!(!own.join("node").exists(), "what is not used is removed again");
         hand_down(&home, "memory.max");
         hand_down(&home, "cpuset.cpus");
-        assert_eq!(chosen(Limits { memory, cpus: &[0, 2] }), (vec![home.join("node")], true, true));
+        assert_eq!(chosen(Limits { memory, cpus: &[0, 2] }), (home.join("node"), true, true));
         assert_eq!(fs::read_to_string(home.join("node/cpuset.cpus")).unwrap(), "0,2");
-        assert_eq!(chosen(Limits::default()), (vec![own.join("node")], false, false));
+        assert_eq!(chosen(Limits::default()), (own.join("node"), false, false));
         fs::remove_dir_all(&home).unwrap();
     }
 

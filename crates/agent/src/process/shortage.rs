@@ -1,5 +1,5 @@
-//! Handles the lack of memory in a guest, or in Xen's driver domain: which process is killed, how much
-//! files may take, and which error is reported.
+//! Handles the lack of memory in a guest, a container, or Xen's driver domain: which process is killed, how
+//! much files may take, and which error is reported.
 //!
 //! Files in memory belong to no process, so killing a process frees none of them: a kernel without free
 //! memory would kill one process after the other, the agent among them, and the guest would be lost. So the
@@ -9,6 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+
+use super::cgroup::own_limit;
 
 const ADJUSTMENT: &str = "/proc/self/oom_score_adj";
 
@@ -48,29 +50,59 @@ pub fn room_for_files(asked: u64) -> Result<u64> {
 pub struct Shortage {
     /// The file system in memory that takes whatever is written, where there is one.
     place: Option<PathBuf>,
-    /// What the kernel had killed for want of memory before; none where others' memory counts too.
-    killed: Option<u64>,
+    /// What was killed for want of memory before, and how that is counted; none where others' memory counts too.
+    killed: Option<(Killer, u64)>,
+}
+
+/// Whose want of memory it is that processes are killed for.
+enum Killer {
+    Kernel,
+    /// A container's limit: the directory of its cgroup, and bytes.
+    Limit(PathBuf, u64),
+}
+
+impl Killer {
+    /// How many processes were killed since the kernel booted, or the container began.
+    fn killed(&self) -> u64 {
+        let (file, key) = match self {
+            Killer::Kernel => (Path::new("/proc/vmstat").to_owned(), "oom_kill"),
+            Killer::Limit(directory, _) => (directory.join("memory.events"), "oom_kill"),
+        };
+        number(&fs::read_to_string(file).unwrap_or_default(), key).unwrap_or_default()
+    }
 }
 
 impl Shortage {
     /// `alone`: nothing else runs on this kernel, as in a guest.
     pub fn watch(place: &Path, alone: bool) -> Self {
-        Shortage { place: Some(place.to_owned()), killed: alone.then(killed) }
+        Shortage { place: Some(place.to_owned()), killed: Self::killed(alone) }
+    }
+
+    fn killed(alone: bool) -> Option<(Killer, u64)> {
+        let limit = own_limit().map(|(directory, limit)| Killer::Limit(directory, limit));
+        let killer = limit.or_else(|| alone.then_some(Killer::Kernel))?;
+        let killed = killer.killed();
+        Some((killer, killed))
     }
 
     /// Of the whole machine, which has nothing else to do: what is written goes to none of its files.
     pub fn of_machine() -> Self {
-        Shortage { place: None, killed: Some(killed()) }
+        Shortage { place: None, killed: Self::killed(true) }
     }
 
     /// What to say of a task that failed with this error, if memory is why.
     pub fn explain(&self, error: &str) -> Option<String> {
         let room = self.place.as_deref().and_then(room);
         let alone_and_refused = self.place.is_none() && error.contains(NO_MEMORY);
-        if alone_and_refused || self.killed.is_some_and(|before| killed() > before) {
+        let killed = self.killed.as_ref().filter(|(killer, before)| killer.killed() > *before);
+        let of_files = room.map(|(size, free)| size - free);
+        if let Some((Killer::Limit(_, limit), _)) = killed {
+            return Some(Whose::Container.out_of_memory(*limit, of_files));
+        }
+        if alone_and_refused || killed.is_some() {
             let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
             let total = bytes(&text, "MemTotal:").unwrap_or_default();
-            return Some(Whose::here().out_of_memory(total, room.map(|(size, free)| size - free)));
+            return Some(Whose::here().out_of_memory(total, of_files));
         }
         let (size, free) = room?;
         (free < LEAST_ROOM || error.contains(NO_ROOM)).then(|| files_full(size))
@@ -81,6 +113,7 @@ impl Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Guest,
+    Container,
     DriverDomain,
 }
 
@@ -92,13 +125,14 @@ impl Whose {
         }
     }
 
-    /// `total`: bytes that the kernel found when it booted; `of_files`: of those, in files of the work.
+    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files of the work.
     fn out_of_memory(self, total: u64, of_files: Option<u64>) -> String {
         let files = of_files.map(|size| format!(", and files in it take {}", mb(size)));
         let files = files.unwrap_or_default();
         let has = format!("has {} MB{files}; {}", mb(total), self.more());
         match self {
             Whose::Guest => format!("the work ran out of memory: the guest {has}"),
+            Whose::Container => format!("the work ran out of memory: the container {has}"),
             Whose::DriverDomain => format!(
                 "Xen's driver domain ran out of memory, which guests' packets, their peers and Xen's \
                  tools need: it {has}"
@@ -108,7 +142,7 @@ impl Whose {
 
     fn more(self) -> &'static str {
         match self {
-            Whose::Guest => "give more with --memory (in a study: sut.memory)",
+            Whose::Guest | Whose::Container => "give more with --memory (in a study: sut.memory)",
             Whose::DriverDomain => "give it more (in a study: sut.driver_memory)",
         }
     }
@@ -120,12 +154,6 @@ fn files_full(size: u64) -> String {
         mb(size),
         Whose::here().more()
     )
-}
-
-/// How many processes this kernel has killed for want of memory since it booted.
-fn killed() -> u64 {
-    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    number(&text, "oom_kill").unwrap_or_default()
 }
 
 /// Bytes in all, and those that are free.
@@ -186,7 +214,7 @@ mod tests {
     #[test]
     fn a_kill_since_the_beginning_is_the_reason() {
         let place = std::env::temp_dir();
-        let before = Shortage { place: Some(place), killed: Some(u64::MAX) };
+        let before = Shortage { place: Some(place), killed: Some((Killer::Kernel, u64::MAX)) };
         assert_eq!(before.explain("killed by SIGKILL"), None);
         let reported = Whose::Guest.out_of_memory(200 << 20, Some((96 << 20) + 1));
         assert!(reported.contains("has 200 MB, and files in it take 97; give more"), "{reported}");
@@ -194,7 +222,7 @@ mod tests {
 
     #[test]
     fn of_a_machine_of_one_s_own_a_refusal_is_the_reason_too() {
-        let machine = Shortage { place: None, killed: Some(u64::MAX) };
+        let machine = Shortage { place: None, killed: Some((Killer::Kernel, u64::MAX)) };
         assert_eq!(machine.explain("No space left on device"), None);
         let reported = machine.explain("mmap: Cannot allocate memory (os error 12)").unwrap();
         assert!(reported.contains("the guest has") && !reported.contains("files"), "{reported}");
