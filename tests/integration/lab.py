@@ -34,11 +34,17 @@ GUEST = r"^qemu-system.* -append "
 
 def until(holds: Callable[[], Any], what: str, limit_s: float = PATIENCE_S) -> Any:
     """Waits until something holds, and gives it."""
-    deadline = time.monotonic() + limit_s
+    deadline = (begun := time.monotonic()) + limit_s
     while not (found := holds()):
         assert time.monotonic() < deadline, f"waited {limit_s:g} s in vain: {what}"
-        time.sleep(0.01)
+        pause_after(begun)
+        begun = time.monotonic()
     return found
+
+
+def pause_after(begun: float) -> None:
+    """Before somebody looks again who began to look then: he takes a fifth of a CPU at most."""
+    time.sleep(min(max(0.01, 4 * (time.monotonic() - begun)), 0.1))
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,11 @@ class Lab:
         return self.start(*argv, wrap=wrap, **env).end(patience_s)
 
     def study(self, text: str, name: str = "study.toml") -> Path:
+        """Writes it down. A kernel that is emulated spends a quarter of its boot on a check of all its page
+        tables before it protects itself; it is spared that where the study says nothing of the kernel.
+        """
+        if re.search('= "(emulated|tcg)"$', text, re.MULTILINE) and "kernel_args" not in text:
+            text = text.replace("[sut]\n", '[sut]\nkernel_args = ["rodata=off"]\n', 1)
         path = self.work / name
         path.write_text(text)
         return path

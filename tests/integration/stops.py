@@ -22,15 +22,20 @@ machine once, when it starts, happens to it all the time (`emulator/10-tcg-kicks
 """
 
 
-def spin() -> None:
+def _burst() -> None:
+    """Uses a CPU now and then, which takes it away more often than a program does that always wants it."""
+    chance = random.Random(os.getpid())
     while True:
-        pass
+        until = time.monotonic() + chance.uniform(0.002, 0.010)
+        while time.monotonic() < until:
+            pass
+        time.sleep(chance.uniform(0.005, 0.030))
 
 
 @contextmanager
 def busy(count: int = 2) -> Iterator[None]:
-    """Beside so many programs that do nothing but use CPUs."""
-    programs = [multiprocessing.Process(target=spin, daemon=True) for _ in range(count)]
+    """Beside so many programs that do nothing but use CPUs, a quarter of the time."""
+    programs = [multiprocessing.Process(target=_burst, daemon=True) for _ in range(count)]
     for one in programs:
         one.start()
     try:

@@ -27,25 +27,23 @@ platforms = ["native", "guest"]
 [workloads.bulk]
 type = "stream"
 direction = "both"
-duration = "{duration}"
+{bulk}
 omit = "50ms"
 [workloads.rtt]
 type = "ping"
 duration = "200ms"
 [design]
 warmup = 0
-min_trials = {trials}
-max_trials = {trials}
-blocks_per_boot = {trials}
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
 min_boots = 1
 """
 MOVER = r"hypertare-agent datapath"
 
 
-def study(
-    lab: Lab, before: str = "", sut: str = "", duration: str = "400ms", trials: int = 2
-) -> None:
-    lab.study(LOCAL.format(before=before, sut=sut, duration=duration, trials=trials))
+def study(lab: Lab, before: str = "", sut: str = "", bulk: str = 'duration = "400ms"') -> None:
+    lab.study(LOCAL.format(before=before, sut=sut, bulk=bulk))
 
 
 def values_of(run: Path, role: str) -> list[tuple[str, dict[str, float]]]:
@@ -74,7 +72,11 @@ def counted(run: Path, probe: str, node: str = "guest") -> list[tuple[str, str, 
 
 def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab) -> None:
     # Long enough that a stream moves something on a busy host, too.
-    study(lab, 'factors."sut.datapath" = ["qemu", "vhost-user", "sidecore"]', duration="1500ms")
+    study(
+        lab,
+        'factors."sut.datapath" = ["qemu", "vhost-user", "sidecore"]',
+        bulk='duration = "1500ms"',
+    )
     before = Traces.now()
     ran = lab.run("run", "study.toml", "--out", "run")
     assert ran.status == 0, ran
@@ -104,7 +106,7 @@ def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab
 
 def test_one_core_polls_for_two_guests(lab: Lab) -> None:
     # Long enough that both guests' streams run at once, also on a busy host.
-    study(lab, sut='guests = 2\ndatapath = "sidecore"', duration="6s")
+    study(lab, sut='guests = 2\ndatapath = "sidecore"', bulk='duration = "6s"\nrate = "4 Mb/s"')
     before = Traces.now()
     ran = lab.run("run", "study.toml", "--out", "run")
     assert ran.status == 0, ran
@@ -128,7 +130,7 @@ def test_one_core_polls_for_two_guests(lab: Lab) -> None:
 
 
 def test_a_datapath_that_is_killed_ends_its_trial_by_name(lab: Lab) -> None:
-    study(lab, sut='datapath = "vhost-user"', duration="20s")
+    study(lab, sut='datapath = "vhost-user"', bulk='duration = "20s"')
     started = lab.start("run", "study.toml", "--out", "run")
     mover = started.until(lambda: lab.find(MOVER), "what moves packets to be started")
     run = lab.work / "run"
@@ -147,7 +149,7 @@ def _is_in_trial(lab: Lab) -> bool:
 
 
 def test_nothing_is_left_of_a_datapath_when_all_is_killed(lab: Lab) -> None:
-    study(lab, sut='datapath = "sidecore"', duration="20s")
+    study(lab, sut='datapath = "sidecore"', bulk='duration = "20s"')
     before = Traces.now()
     started = lab.start("run", "study.toml", "--out", "run")
     started.until(lambda: lab.find(MOVER), "what moves packets to be started")

@@ -6,7 +6,6 @@ these would hold for one build of kernel, QEMU and agent only. What holds for an
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 import shutil
 import signal
@@ -31,6 +30,7 @@ from hypertare.protocol import plan
 from hypertare.protocol.records import KnobOutcome, TaskResult
 from hypertare.runs.store import Store
 from tests.integration.lab import Lab, Traces, falsify, own_cache, reported, until
+from tests.integration.stops import busy
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -109,27 +109,16 @@ def stories(folder: Path) -> list[list[tuple[str, str, str]]]:
     ]
 
 
-def spin() -> None:
-    while True:
-        pass
-
-
 def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> None:
     """Byte for byte, and what is known is not run again unless asked for."""
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     study = lab.study(TINY)
     first = lab.run("run", study, "--jobs", "4", "--out", "first")
     assert first.status == 0, first.said
-    neighbours = [multiprocessing.Process(target=spin, daemon=True) for _ in range(2)]
-    for neighbour in neighbours:
-        neighbour.start()
-    try:
+    with busy():
         again = lab.run("run", study, "--jobs", "1", "--fresh", "--out", "again")
         lab.env["HYPERTARE_CACHE"] = own_cache(lab, "other")
         _interrupt(lab, study)
-    finally:
-        for neighbour in neighbours:
-            neighbour.kill()
     assert again.status == 0, again.said
     resumed = lab.run("run", "--resume", "--jobs", "2", "--out", "halved")
     assert resumed.status == 0, resumed.said

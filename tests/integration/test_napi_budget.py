@@ -26,6 +26,8 @@ SMALL = (
     "workloads.load.factors={ " + WEIGHTS + ', "workloads.load.rate" = ' + RATES + ", "
     '"workloads.load.socket_buffer" = ["16K", "8M"] }',
     "plots=[]",
+    # A quarter of each boot is a check of all page tables before the kernel protects itself.
+    'sut.kernel_args=["rodata=off"]',
 )
 
 

@@ -203,8 +203,9 @@ def test_two_hosts_have_boots_by_turns_and_one_that_is_lost_is_missed(
     with machine(lab, beside=there) as other:
         reach = f'{there.reach}", "{other.reach}'
         text = STUDY.replace('"{reach}"', '["{reach}"]').replace(
-            "blocks_per_boot = {trials}", "blocks_per_boot = 2"
+            '"300ms"', '"100ms"\nomit = "20ms"'
         )
+        text = text.replace("blocks_per_boot = {trials}", "blocks_per_boot = 2")
         lab.study(text.format(reach=reach, platform="container", trials=8))
         ran = lab.run("run", "study.toml", "--out", "run", **there.env)
         assert ran.status == 0, ran

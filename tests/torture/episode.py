@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.integration.lab import IN_GUEST, Lab, Started, summary, trials
+from tests.integration.lab import IN_GUEST, Lab, Started, pause_after, summary, trials
 from tests.torture import faults
 from tests.torture.faults import FAULTS, Scene, TooLateError
 from tests.torture.room import Room
@@ -226,8 +226,10 @@ class _Episode:
             "report": (lambda: (self.run / "summary.json").exists(), 1.5),
         }
         holds, spread_s = wait[self.draw.moment]
+        begun = time.monotonic()
         while scene.going and not holds():
-            time.sleep(0.01)
+            pause_after(begun)
+            begun = time.monotonic()
         scene.await_end(further * spread_s)
 
     def _is_there(self, name: str) -> bool:
