@@ -2,7 +2,7 @@
 # make install      set up from nothing, then put hypertare into PREFIX/bin (/usr/local, or ~/.local)
 # make uninstall    take it away again
 # make test         set up from nothing, then every test
-# make test-quick   the tests that boot no guest and carry out no whole runs
+# make test-quick   the tests that boot no guest, carry out no whole runs and start no browser
 # make fuzz         wrong studies, records, plans and runs by the thousand: EXAMPLES=20000 of each kind
 # make torture      faults at random moments of N real runs (docs/torture.md); as root
 # make release-check  what only a release needs: all of the above, exact repetition, fresh machines; hours

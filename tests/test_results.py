@@ -43,6 +43,7 @@ def test_a_page_of_an_older_emulator_says_so_in_its_first_lines(path: Path) -> N
     assert path.stem in builtin_names()
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize(
     "path", list(filter(results.is_kept, results.pages())), ids=lambda path: path.stem
 )
@@ -149,6 +150,7 @@ def test_wrong_words_cost_nothing() -> None:
         assert "name one study, or give --stale, --note or --again" in done.stderr
 
 
+@pytest.mark.runs
 def test_stale_pages_are_listed_with_how_long_they_take() -> None:
     done = subprocess.run([sys.executable, TOOL, "--stale"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

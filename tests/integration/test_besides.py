@@ -6,7 +6,11 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.integration.lab import Lab, Traces, trials
+
+pytestmark = pytest.mark.runs
 
 FEW = ("--on", "native,container", "--min-trials", "2", "--max-trials", "2")
 SYNCED = """

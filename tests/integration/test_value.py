@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.lab import Lab, summary, trials
+
+pytestmark = pytest.mark.runs
 
 FEW = ("--on", "native,container", "--warmup", "0", "--min-trials", "3", "--max-trials", "3")
 """Its work takes the same time everywhere, as a benchmark's that gets how long."""

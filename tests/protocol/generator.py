@@ -52,8 +52,8 @@ def renew() -> None:
 
 def said(name: str) -> Any:
     """What the types of `crates/plan` say, as they are now."""
-    made = ["--example", "schema", "--features", "schema"]
-    argv = ["cargo", "run", "-q", "--locked", "-p", "hypertare-plan", *made, name]
+    # With the features of `make test`, which has compiled it.
+    argv = ["cargo", "run", "-q", "--locked", "--all-features", "--example", "schema", name]
     return _json_of(argv, timeout=300)
 
 

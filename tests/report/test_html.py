@@ -24,6 +24,8 @@ from tests import factory
 from tests.report.browser import PAYLOADS, Page
 from tests.report.conftest import read
 
+pytestmark = pytest.mark.runs
+
 
 @pytest.fixture(scope="module")
 def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
