@@ -193,7 +193,8 @@ def test_what_does_a_guest_cost_my_build(newcomer: Lab) -> None:
         seen = see(newcomer, "weigh", "--quick", "--time-limit", "3m", "--", "make")
     assert seen.status == 0, seen.text
     assert len(seen.lines) <= LINES + BUSY, seen.text
-    # On a busy machine half a minute may be gone after one block, and then it says so.
-    late = "guest (tcg): one block decides nothing" in seen.words and "(ended early" in seen.words
+    # On a busy machine half a minute may be gone after a block or two, and then it says so.
+    few = re.search(r"guest( \(tcg\))?: (one block decides nothing|too few trials)", seen.words)
+    late = few and "(ended early" in seen.words
     assert late or any(line.startswith("▲ guest (") for line in seen.screen), seen.text
     assert "container" in seen.text

@@ -142,21 +142,24 @@ def test_a_guest_is_tuned_and_reported_what_to_type(lab: Lab) -> None:
     assert tuning["platform"] == "guest" and tuning["trials"] <= 14
     # 64 times fewer calls for the same bytes: the interval is wide, the gain is wider.
     assert tuning["confirmation"]["search_gain"] > 0.1, ran.said
-    confirmed = [row for row in trials_of(lab) if row["phase"] == "confirm"]
-    assert len(confirmed) == 2 * tuning["confirmation"]["blocks"]
+    # On a busy host a trial may fail: its block is measured anew.
+    duels = [ended for ended in confirmed(lab) if ended == ["ok", "ok"]]
+    assert len(duels) == tuning["confirmation"]["blocks"]
     if not tuning["keep_default"]:
         assert tuning["steps"][0]["where"] in ("application", "guest")
 
 
-def trials_of(lab: Lab) -> list[dict[str, Any]]:
+def confirmed(lab: Lab) -> list[list[str]]:
+    """How the trials of each block of the confirmation ended."""
     from hypertare.runs.store import Store
 
     (folder,) = (lab.work / "hypertare-runs").iterdir()
+    blocks: dict[int, list[str]] = {}
     with Store.open(folder) as store:
-        return [
-            {"phase": trial.planned.cell["tune.phase"], "id": trial.planned.id}
-            for trial in store.trials()
-        ]
+        for trial in store.trials():
+            if trial.planned.cell["tune.phase"] == "confirm":
+                blocks.setdefault(trial.planned.block, []).append(trial.status)
+    return list(blocks.values())
 
 
 @pytest.mark.runs

@@ -50,6 +50,8 @@ const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...`, or as root; \
                         `hypertare doctor` reports which cgroups there are";
 
+const NO_LIMIT: &str = "no cgroup limits its memory: see `hypertare doctor`";
+
 const OF_HOSTS_NETWORK: &str = "commands have this host's network, as asked: what they do there stays, and \
                                 what others do there is in the figures";
 
@@ -414,9 +416,7 @@ impl Local {
         match Cgroup::make(&self.scope, name, limits) {
             Ok(cgroup) => {
                 if limits.memory.is_some() && !cgroup.limited() {
-                    warnings.push(format!(
-                        "no cgroup here can limit memory: it is not limited; {DELEGATE}"
-                    ));
+                    warnings.push(NO_LIMIT.into());
                 }
                 Some(cgroup)
             }

@@ -133,7 +133,7 @@ fn receive(
 ) -> Result<Option<Received>> {
     let mut source = inlet.source.lock().unwrap_or_else(PoisonError::into_inner);
     let mut account = Account::new(flow.index, numbered::HEADER_AT);
-    let (mut received, mut stop) = (Received::default(), Stop::default());
+    let (mut received, mut stop) = (Received::default(), Stop::of_datagrams());
     let mut next_look = 0;
     loop {
         let (mut bytes, mut packets) = (0, 0);
