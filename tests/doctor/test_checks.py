@@ -14,6 +14,7 @@ from tests.doctor.factory import QUIET, make_host
 CPU = "/sys/devices/system/cpu"
 CLOCK = "/sys/devices/system/clocksource/clocksource0"
 OWN = Path(__file__).parents[2]
+OWN_GROUP = {"/sys/fs/cgroup/user/cgroup.procs": ""}
 GROUP = {"/proc/self/cgroup": "0::/user\n", "/sys/fs/cgroup/cgroup.controllers": "cpu memory"}
 BUSY_PROCESS = "(make job) S 1 1 1 0 -1 0 0 0 0 0 {} 0 0 0 20"
 
@@ -105,7 +106,14 @@ CASES = [
     Case("tap", "warn", "a TAP fails", {"/dev/net/tun": ""}, does="chmod 0666 /dev/net/tun"),
     Case("overlay", "ok", "writes in memory", answers={"attempts.py overlay": Ran(0)}),
     Case("overlay", "warn", "not permitted", answers={"attempts.py": FAILS}, does="modprobe"),
-    Case("cgroup", "ok", "v2", {**GROUP, "/sys/fs/cgroup/user/cgroup.procs": ""}),
+    *(
+        Case("cgroup", grade, said, {**GROUP, **OWN_GROUP, f"/sys/fs/cgroup/{place}": "cpu memory"})
+        for place, grade, said in (
+            ("user/cgroup.subtree_control", "ok", "that limit memory"),
+            ("cgroup.subtree_control", "ok", "that limit memory"),
+            ("user/cgroup.controllers", "warn", "no group can be made here that limits memory"),
+        )
+    ),
     Case("cgroup", "warn", "may not be written", GROUP, does="systemd-run"),
     Case(
         *("cgroup", "warn", "v1 holds the controllers: a container has no memory limit"),

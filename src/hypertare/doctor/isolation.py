@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Said
@@ -45,13 +46,14 @@ def overlay(host: Host) -> Said:
 
 def cgroup(host: Host) -> Said:
     """Limits a container's memory and counts its CPU time."""
-    lines = (host.read("/proc/self/cgroup") or "").splitlines()
-    own = next((line[3:] for line in lines if line.startswith("0::")), None)
     if host.at(f"{_CGROUP}/cgroup.controllers").exists():
-        if own is not None and os.access(host.at(f"{_CGROUP}/{own.lstrip('/')}"), os.W_OK):
-            return Said("ok", "cgroup v2, and its own group may be written")
+        own = _own_cgroup(host)
         do = "start it as: systemd-run --user --scope -p Delegate=yes hypertare ..."
-        return Said("warn", "cgroup v2, but its own group may not be written", do)
+        if not os.access(host.at(str(own)), os.W_OK):
+            return Said("warn", "cgroup v2, but its own group may not be written", do)
+        if not any(_hands_memory_down(host, place) for place in (own, *own.parents)):
+            return Said("warn", "cgroup v2, but no group can be made here that limits memory", do)
+        return Said("ok", "cgroup v2, and groups can be made here that limit memory")
     no_limits = "a container has no memory limit, a guest no CPU weight"
     if host.at(f"{_CGROUP}/unified/cgroup.controllers").exists():
         return Said("warn", f"cgroup v1 holds the controllers: {no_limits}", _UNIFY)
@@ -59,6 +61,20 @@ def cgroup(host: Host) -> Said:
     if host.at(f"{_CGROUP}/memory").is_dir():
         return Said("warn", f"cgroup v1 alone, which is not used: {by_process}", _UNIFY)
     return Said("warn", f"no cgroups: {by_process}", f"as root: mount -t cgroup2 none {_CGROUP}")
+
+
+def _own_cgroup(host: Host) -> Path:
+    """This process's own, where it is mounted."""
+    lines = (host.read("/proc/self/cgroup") or "").splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    # Outside of what the mount shows it begins with `/..`.
+    return Path(_CGROUP) if ".." in Path(own).parts else Path(_CGROUP, own.lstrip("/"))
+
+
+def _hands_memory_down(host: Host, place: Path) -> bool:
+    """Whether groups that are made in this one can limit memory."""
+    controllers = (host.read(f"{place}/cgroup.subtree_control") or "").split()
+    return "memory" in controllers and os.access(host.at(str(place)), os.W_OK)
 
 
 def _allow(host: Host) -> str:

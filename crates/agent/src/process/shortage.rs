@@ -50,7 +50,8 @@ pub fn room_for_files(asked: u64) -> Result<u64> {
 pub struct Shortage {
     /// The file system in memory that takes whatever is written, where there is one.
     place: Option<PathBuf>,
-    /// What was killed for want of memory before, and how that is counted; none where others' memory counts too.
+    /// How many were killed for want of memory before, and where that is counted; none where others' memory
+    /// counts too.
     killed: Option<(Killer, u64)>,
 }
 
@@ -64,11 +65,11 @@ enum Killer {
 impl Killer {
     /// How many processes were killed since the kernel booted, or the container began.
     fn killed(&self) -> u64 {
-        let (file, key) = match self {
-            Killer::Kernel => (Path::new("/proc/vmstat").to_owned(), "oom_kill"),
-            Killer::Limit(directory, _) => (directory.join("memory.events"), "oom_kill"),
+        let file = match self {
+            Killer::Kernel => "/proc/vmstat".into(),
+            Killer::Limit(directory, _) => directory.join("memory.events"),
         };
-        number(&fs::read_to_string(file).unwrap_or_default(), key).unwrap_or_default()
+        number(&fs::read_to_string(file).unwrap_or_default(), "oom_kill").unwrap_or_default()
     }
 }
 
@@ -125,7 +126,8 @@ impl Whose {
         }
     }
 
-    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files of the work.
+    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files of
+    /// the work.
     fn out_of_memory(self, total: u64, of_files: Option<u64>) -> String {
         let files = of_files.map(|size| format!(", and files in it take {}", mb(size)));
         let files = files.unwrap_or_default();
