@@ -111,7 +111,7 @@ CASES = [
         for place, grade, said in (
             ("user/cgroup.subtree_control", "ok", "that limit memory"),
             ("cgroup.subtree_control", "ok", "that limit memory"),
-            ("user/cgroup.controllers", "warn", "no group can be made here that limits memory"),
+            ("user/cgroup.controllers", "warn", "none can be made that limits memory"),
         )
     ),
     Case("cgroup", "warn", "may not be written", GROUP, does="systemd-run"),

@@ -40,8 +40,12 @@ exec dropbear -R -E -F -s
 """As a machine of somebody else starts, with an ssh server of its own."""
 _BOARD = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off"
 _CPU = "max,-erms,-fsrm,-la57"
-_KERNEL = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc=reliable no_timer_check"
-"""What guests of ours have (`crates/agent/src/vmm/command_line.rs`): the same machine is to be compared."""
+_KERNEL = (
+    "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc=reliable no_timer_check rodata=off"
+)
+"""What guests of ours have (`crates/agent/src/vmm/command_line.rs`, `Lab.study`): the same machine is to be
+compared.
+"""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ machine once, when it starts, happens to it all the time (`emulator/10-tcg-kicks
 
 
 def _burst() -> None:
-    """Uses a CPU now and then, which takes it away more often than a program does that always wants it."""
+    """Uses a CPU now and then: a program that has slept gets it at once, and so interrupts others more
+    often than one that never sleeps.
+    """
     chance = random.Random(os.getpid())
     while True:
         until = time.monotonic() + chance.uniform(0.002, 0.010)

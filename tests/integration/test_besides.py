@@ -73,4 +73,6 @@ def has_cpusets() -> bool:
     text = Path("/proc/self/cgroup").read_text()
     own = re.search("^0::/(.*)$", text, re.MULTILINE)
     handed_down = Path("/sys/fs/cgroup", own[1] if own else "", "cgroup.subtree_control")
-    return handed_down.is_file() and "cpuset" in handed_down.read_text().split()
+    if not os.access(handed_down.parent, os.W_OK) or not handed_down.is_file():
+        return False
+    return "cpuset" in handed_down.read_text().split()

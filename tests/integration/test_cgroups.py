@@ -1,4 +1,4 @@
-"""Cgroups of a real kernel, in virtual time: an emulated machine whose init hands all controllers down."""
+"""Cgroups of a real kernel, in virtual time: the init of an emulated machine hands memory and cpu down."""
 
 from __future__ import annotations
 

@@ -38,17 +38,20 @@ graphroot = "{place}/graph"
 runroot = "{place}/run"
 """
 CONTAINERS = """
+[containers]
+netns = "none"
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+"""
+RUNTIME = """
+pids_limit = 0
 [engine]
 runtime = "unlimited"
 [engine.runtimes]
 unlimited = ["{runtime}"]
-[containers]
-netns = "none"
-pids_limit = 0
-default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 """
-# Without limits of its cgroup: the controllers may be those of version 1 here, and a filter of devices is a
-# BPF program, for which crun raises a limit of its own.
+
+# Where version 1 holds the controllers those of version 2 limit nothing, and a filter of devices is a BPF
+# program, for which crun raises a limit of its own.
 UNLIMITED = """#!{python}
 import json, os, sys
 if "--bundle" in sys.argv:
@@ -135,10 +138,13 @@ def podman(lab: Lab) -> Iterator[None]:
     shim = one_version(place / "bin", program)
     driver = "overlay" if os.geteuid() == 0 else "vfs"
     (place / "storage.conf").write_text(STORAGE.format(place=place, driver=driver))
-    runtime = place / "bin" / "unlimited"
-    runtime.write_text(UNLIMITED.format(python=sys.executable))
-    runtime.chmod(0o755)
-    (place / "containers.conf").write_text(CONTAINERS.format(runtime=runtime))
+    containers = CONTAINERS
+    if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        runtime = place / "bin" / "unlimited"
+        runtime.write_text(UNLIMITED.format(python=sys.executable))
+        runtime.chmod(0o755)
+        containers += RUNTIME.format(runtime=runtime)
+    (place / "containers.conf").write_text(containers)
     lab.env["PATH"] = f"{shim.parent}:{lab.env['PATH']}"
     lab.env["CONTAINERS_STORAGE_CONF"] = str(place / "storage.conf")
     lab.env["CONTAINERS_CONF"] = str(place / "containers.conf")

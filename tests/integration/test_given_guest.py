@@ -71,7 +71,7 @@ cpus = 1
 memory = "32M"
 [workloads.widen]
 type = "command"
-command = ["sh", "-c", "taskset -p 3 $$ && grep -q 'allowed_list:.[01]$' /proc/self/status"]
+command = ["sh", "-c", "taskset -p 3 $$ && grep -q '^Cpus_allowed_list:.[01]$' /proc/self/status"]
 [workloads.fill]
 type = "command"
 command = ["sh", "-c", "head -c 48m /dev/zero | tail -c 48m > /dev/null"]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.integration.lab import TRIALS, Lab, cache, rows, until
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
-V1 = Path("/sys/fs/cgroup/memory")
+_MOUNTED = Path("/sys/fs/cgroup")
 DISK_SIZE = 24 << 20
 
 _MOUNTS = """
@@ -68,7 +69,11 @@ class Room:
         _own_cache(lab)
         self.agents: set[int] = set()
         """Host agents that were seen, after which cgroups are named."""
-        self.cgroup = _cgroup_here() / f"torture-{lab.mark}"
+        found = memory_cgroup()
+        if found is None:
+            raise RuntimeError("there is no cgroup here below which memory can be limited")
+        above, self._memory = found
+        self.cgroup = above / f"torture-{lab.mark}"
 
     def __enter__(self) -> Room:
         self.cgroup.mkdir()
@@ -170,10 +175,11 @@ class Room:
     # --- memory
 
     def limit_memory(self, limit: int | None) -> None:
-        (self.cgroup / "memory.limit_in_bytes").write_text(str(-1 if limit is None else limit))
+        text = self._memory.no_limit if limit is None else str(limit)
+        (self.cgroup / self._memory.limit).write_text(text)
 
     def memory(self) -> int:
-        return int((self.cgroup / "memory.usage_in_bytes").read_text())
+        return int((self.cgroup / self._memory.usage).read_text())
 
 
 def _own_cache(lab: Lab) -> None:
@@ -187,11 +193,29 @@ def _own_cache(lab: Lab) -> None:
     lab.env["HYPERTARE_CACHE"] = str(mine)
 
 
-def _cgroup_here() -> Path:
-    """This process's own cgroup where memory is limited: of version 1."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        place = V1 / path.lstrip("/")
-        if "memory" in controllers.split(",") and place.is_dir():
-            return place
-    raise RuntimeError("no cgroup of version 1 that limits memory is mounted here")
+@dataclass(frozen=True)
+class Memory:
+    """Names of a cgroup's files about memory."""
+
+    limit: str
+    usage: str
+    no_limit: str
+
+
+V1 = Memory("memory.limit_in_bytes", "memory.usage_in_bytes", "-1")
+V2 = Memory("memory.max", "memory.current", "max")
+
+
+def memory_cgroup(mounted: Path = _MOUNTED, of: str | None = None) -> tuple[Path, Memory] | None:
+    """The nearest cgroup from this process's own upwards below which memory can be limited: of version 2,
+    else of version 1, which may hold the controller. `of`: the text of /proc/self/cgroup.
+    """
+    lines = (of or Path("/proc/self/cgroup").read_text()).splitlines()
+    paths = {names: path.lstrip("/") for _, names, path in (line.split(":", 2) for line in lines)}
+    own = mounted / paths.get("", "")
+    for place in (own, *own.parents):
+        handed_down = place / "cgroup.subtree_control"
+        if handed_down.is_file() and "memory" in handed_down.read_text().split():
+            return place, V2
+    place = mounted / "memory" / paths.get("memory", "")
+    return (place, V1) if (place / V1.limit).is_file() else None

@@ -13,12 +13,12 @@ from tests.integration.lab import Lab
 from tests.torture import campaign
 from tests.torture.episode import Draw, Outcome, carry_out
 from tests.torture.faults import FAULTS
-from tests.torture.room import V1, Room
+from tests.torture.room import V1, V2, Room, memory_cgroup
 from tests.torture.traces import Traces
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for mounts and cgroups"),
-    pytest.mark.skipif(not V1.is_dir(), reason="needs a cgroup of version 1 that limits memory"),
+    pytest.mark.skipif(memory_cgroup() is None, reason="needs a cgroup that limits memory"),
 ]
 
 EPISODES = [
@@ -74,6 +74,22 @@ def test_what_is_left_is_seen(tmp_path: Path) -> None:
     for place in ("/run", "/tmp", "/var/tmp", "/dev/shm", f"{tmp_path}/home", f"{tmp_path}/cache"):
         assert f"file {place}/left is left" in left
     assert not room.cgroup.exists()
+
+
+def test_memory_is_limited_in_the_nearest_cgroup_that_can(tmp_path: Path) -> None:
+    def files(at: str, **texts: str) -> Path:
+        (tmp_path / at).mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (tmp_path / at / name.replace("__", ".")).write_text(text)
+        return tmp_path / at
+
+    mixed = "4:memory:/job\n0::/\n"
+    assert memory_cgroup(tmp_path, mixed) is None
+    assert memory_cgroup(files("memory/job", memory__limit_in_bytes=""), "0::/") is None
+    assert memory_cgroup(tmp_path, mixed) == (tmp_path / "memory/job", V1)
+    above = files("user", cgroup__subtree_control="cpu memory")
+    files("user/session", cgroup__subtree_control="")
+    assert memory_cgroup(tmp_path, "0::/user/session\n") == (above, V2)
 
 
 def test_an_episode_can_be_had_again() -> None:

@@ -9,6 +9,7 @@ from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Said
 
 _CGROUP = "/sys/fs/cgroup"
+_HAND_DOWN = f'echo "+memory +cpu +cpuset" > {_CGROUP}/cgroup.subtree_control'
 _UNIFY = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line"
 
 
@@ -49,18 +50,22 @@ def cgroup(host: Host) -> Said:
     if host.at(f"{_CGROUP}/cgroup.controllers").exists():
         own = _own_cgroup(host)
         do = "start it as: systemd-run --user --scope -p Delegate=yes hypertare ..."
+        by_hand = f"or as root: {_HAND_DOWN}"
         if not os.access(host.at(str(own)), os.W_OK):
             return Said("warn", "cgroup v2, but its own group may not be written", do)
         if not any(_hands_memory_down(host, place) for place in (own, *own.parents)):
-            return Said("warn", "cgroup v2, but no group can be made here that limits memory", do)
-        return Said("ok", "cgroup v2, and groups can be made here that limit memory")
+            return Said(
+                "warn", "cgroup v2, but none can be made that limits memory", f"{do}, {by_hand}"
+            )
+        return Said("ok", "cgroup v2, and groups can be made that limit memory")
     no_limits = "a container has no memory limit, a guest no CPU weight"
     if host.at(f"{_CGROUP}/unified/cgroup.controllers").exists():
         return Said("warn", f"cgroup v1 holds the controllers: {no_limits}", _UNIFY)
     by_process = f"{no_limits}, and CPU time is counted by process"
     if host.at(f"{_CGROUP}/memory").is_dir():
         return Said("warn", f"cgroup v1 alone, which is not used: {by_process}", _UNIFY)
-    return Said("warn", f"no cgroups: {by_process}", f"as root: mount -t cgroup2 none {_CGROUP}")
+    mount = f"as root: mount -t cgroup2 none {_CGROUP}; {_HAND_DOWN}"
+    return Said("warn", f"no cgroups: {by_process}", mount)
 
 
 def _own_cgroup(host: Host) -> Path:
