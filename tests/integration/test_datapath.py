@@ -262,8 +262,8 @@ def test_the_time_of_what_moves_packets_is_counted_where_it_is_taken(virtual: Pa
         assert (values["vhost_s"] > 0) == (path == "vhost"), (path, values)
         assert (values["datapath_s"] > 0) == (path in SERVED), (path, values)
     shares = shares_of_time(virtual, "outside", "datapath_s")
-    # Its kernel counts a thread that never sleeps by ticks of 4 ms.
-    assert all(share > 0.95 for path, share in shares if path == "sidecore"), shares
+    # Its kernel counts a thread that never sleeps by ticks of 4 ms, and what interrupts it not at all.
+    assert all(share > 0.9 for path, share in shares if path == "sidecore"), shares
     assert all(share < 0.9 for path, share in shares if path == "vhost-user"), shares
 
 
