@@ -43,12 +43,12 @@ setup-test:
 	@tools/setup test
 
 test: setup-test lint
-	cargo test -q --locked --all-features
-	$(PYTEST) -m "not guest" -n $(WORKERS) --dist loadscope --durations 25
+	cargo test -q --locked --all-features -- --test-threads $(WORKERS)
+	$(PYTEST) -m "not guest and not release" -n $(WORKERS) --dist loadscope --durations 25
 	tools/test-guests
 
 test-quick: setup-test lint
-	cargo test -q --locked --all-features
+	cargo test -q --locked --all-features -- --test-threads $(WORKERS)
 	$(PYTEST) -m "not guest and not runs" -n $(WORKERS) --dist loadscope
 
 EXAMPLES = 20000
@@ -86,6 +86,7 @@ oci: deb
 	@tools/oci dist/hypertare_*_amd64.deb
 
 release-check: test oci
+	$(PYTEST) -m release
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory torture
 	.venv/bin/python -m tests.torture.exact

@@ -74,6 +74,8 @@ class Lab:
     env: dict[str, str] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     python: str = sys.executable
+    virtual: set[str] = field(default_factory=set)
+    """Names of its studies in virtual time."""
 
     def __post_init__(self) -> None:
         for name in ("home", "tmp", "work"):
@@ -98,7 +100,14 @@ class Lab:
         return self.home / "work"
 
     def start(self, *argv: str | Path, wrap: tuple[str, ...] = (), **env: str) -> Started:
-        return Started(self, [*wrap, self.python, "-m", "hypertare", *map(str, argv)], env)
+        """Starts `hypertare`. Tests run side by side, so a run in virtual time boots one machine at a time
+        where the test says nothing of it: with two at a time two tests took a sixth more CPU time each.
+        """
+        words = [str(word) for word in argv]
+        if words[0] == "run" and not {"--jobs", "--cluster"} & {*words}:
+            is_virtual = any(Path(word).name in self.virtual for word in words)
+            words += ["--jobs", "1"] if is_virtual else []
+        return Started(self, [*wrap, self.python, "-m", "hypertare", *words], env)
 
     def run(
         self,
@@ -116,6 +125,8 @@ class Lab:
         """
         if re.search('= "(emulated|tcg)"$', text, re.MULTILINE) and "kernel_args" not in text:
             text = text.replace("[sut]\n", '[sut]\nkernel_args = ["rodata=off"]\n', 1)
+        if 'machine = "emulated"' in text and 'clock = "wall"' not in text:
+            self.virtual.add(name)
         path = self.work / name
         path.write_text(text)
         return path

@@ -18,7 +18,7 @@ from tests.made_cluster import MadeCluster
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
-STUDY = TINY.replace("_trials = 4", "_trials = 3")
+STUDY = TINY.replace("_trials = 2", "_trials = 3")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_run_on_two_workers_is_the_run_of_this_host(lab: Lab, cluster: MadeClu
     before = Traces.now()
     study = lab.study(STUDY)
     lab.env["HYPERTARE_CACHE"] = known = own_cache(lab, "known")
-    near = lab.run("run", study, "--jobs", "2", "--out", "near")
+    near = lab.run("run", study, "--out", "near")
     assert near.status == 0, near.said
 
     # The first boot is known, so a trial stands in the file while others are made.

@@ -11,6 +11,7 @@ from hypertare.machines.image.build import Image, build
 from hypertare.protocol import plan
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
+from hypertare.walk import processors
 from tests.integration import emulate
 from tests.integration.lab import Lab, own_cache, reported, summary
 from tests.integration.stops import KICKED, busy, stopping
@@ -112,7 +113,8 @@ def test_the_whole_course_is_the_same_however_often_it_is_interrupted(tmp_path: 
 
 
 def course(image: Image, folder: Path, seed: int, **env: str) -> list[str]:
-    """What the emulator says of a boot of four CPUs in which all work (`emulator/14-tcg-digest.patch`)."""
+    """What the emulator says of a boot of four CPUs in which all work and page walks take time
+    (`emulator/14-tcg-digest.patch`)."""
     folder.mkdir()
     burn = plan.Task(id="burn", node="host", workload=plan.Burn(share=1, duration_s=0.2, threads=4))
     node = plan.Node(name="host", kind=plan.Host(), cpus=(0, 1, 2, 3))
@@ -129,6 +131,7 @@ def course(image: Image, folder: Path, seed: int, **env: str) -> list[str]:
         steps,
         folder,
         *("--cpus=4", f"--seed={seed}", "--memory=192M"),
+        f"--walks={processors.find('zen4').hardware}",
         environment={**env, "QEMU_ICOUNT_DIGEST": "1"},
     )
     return [line for line in reported.said.splitlines() if line.startswith("icount ")]
@@ -142,21 +145,22 @@ machine = "emulated"
 platforms = ["native", "guest", "xen"]
 memory = "128M"
 cpus = 2
-paging = "shadow"
 boot_limit = "5m"
 [workloads.one]
 type = "burn"
-duration = "400ms"
+duration = "200ms"
 [workloads.two]
 type = "burn"
 threads = 2
-duration = "400ms"
+duration = "200ms"
 [workloads.tcp]
 type = "stream"
 direction = "both"
 duration = "50ms"
 omit = "10ms"
 interval = "10ms"
+[emulated]
+walks = "zen4"
 [design]
 warmup = 0
 min_trials = 2
@@ -169,12 +173,12 @@ time_limit = "1h"
 
 @pytest.mark.timeout(900)
 def test_guests_have_several_cpus_and_repeat_whatever_the_host_does(lab: Lab) -> None:
-    """KVM's with shadow page tables and Xen's; again while their machines are stopped and continued, and
-    interrupted at random.
+    """KVM's and Xen's, with page walks that take time; and again while their machines are stopped and
+    continued, and interrupted at random. (Shadow page tables: `make release-check`.)
     """
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     study = lab.study(GUESTS)
-    first = lab.run("run", study, "--json", "--jobs", "2", "--out", "first")
+    first = lab.run("run", study, "--json", "--out", "first")
     assert first.status == 0 and first.json["failed"] == [], first.said
     means = {
         (one["cell"]["workload"], one["platform"]): one["estimate"]
@@ -183,12 +187,12 @@ def test_guests_have_several_cpus_and_repeat_whatever_the_host_does(lab: Lab) ->
     }
     # Beside them the agents work for some 15 ms of each trial.
     for platform in ("native", "guest", "xen"):
-        assert means["two", platform] >= 1.9 * means["one", platform], means
+        assert means["two", platform] >= 1.85 * means["one", platform], means
     states = {one["platform"]: one for one in summary(lab.work / "first")["platforms"]}
     assert {one["cpus"] for one in states.values()} == {2}
     both = {"cpus": 2, "on": []}
     assert (states["xen"]["placed"], states["xen"]["driver"]) == (both, both)
     with stopping(lab) as often:
-        again = lab.run("run", study, "--fresh", "--jobs", "2", "--out", "again", **KICKED)
+        again = lab.run("run", study, "--fresh", "--out", "again", **KICKED)
     assert again.status == 0, again.said
     assert often[0] > 100 and reported(lab.work / "first") == reported(lab.work / "again")

@@ -224,7 +224,7 @@ def virtual(shared: Lab) -> Path:
     """One run of every path: of four CPUs the first is the peers', the next moves packets."""
     shared.env["HYPERTARE_CACHE"] = own_cache(shared, "cache")
     study = shared.study(VIRTUAL)
-    ran = shared.run("run", study, "--jobs", "2", "--fresh", "--out", "run", "--json")
+    ran = shared.run("run", study, "--fresh", "--out", "run", "--json")
     assert ran.status == 0 and ran.json["failed"] == [], ran.said
     assert ran.json["clock"] == "virtual"
     return shared.work / "run"
@@ -354,7 +354,7 @@ min_boots = 1
 @pytest.mark.xdist_group("emulated")
 def test_vhost_that_looks_for_more_work_takes_more_cpu_and_answers_sooner(lab: Lab) -> None:
     """On three CPUs: on two it takes the peer's time, and a single boot may show the contrary."""
-    ran = lab.run("run", lab.study(POLLING), "--jobs", "2", "--out", "run", "--json")
+    ran = lab.run("run", lab.study(POLLING), "--out", "run", "--json")
     assert ran.status == 0 and ran.json["failed"] == [], ran.said
     run = lab.work / "run"
     said = {

@@ -98,7 +98,8 @@ QUICK = (
 )
 
 
-def test_it_is_alike_and_the_study_of_hypervisors_sets_its_weights(lab: Lab) -> None:
+@pytest.mark.release
+def test_it_is_alike(lab: Lab) -> None:
     with given_guest(lab, 2, "256M") as there:
         asked = (ALIKE.format(workload=one, response=LEADING[one]) for one in LEADING)
         lab.study(STUDY.format(reach=there.reach, outside=there.outside) + "".join(asked))
@@ -126,6 +127,9 @@ def test_it_is_alike_and_the_study_of_hypervisors_sets_its_weights(lab: Lab) -> 
         given, guest = (_mean(found, "fork", "outside_cpu", one) for one in ("given", "guest"))
         assert 0.5 < given / guest < 2, (given, guest)
 
+
+def test_the_study_of_hypervisors_sets_its_weights_and_it_is_kept_to_its_limits(lab: Lab) -> None:
+    with given_guest(lab, 2, "256M") as there:
         weights = f"cat {NAPI_WEIGHT_FILE}"
         before = there.said(weights)
         argv = ("run", "hypervisors", "--quick", "--given", f"vm={there.reach}", *QUICK)

@@ -55,7 +55,7 @@ SHORTEST_WAY_OUT = 500
 
 
 def test_all_layers_of_a_read_add_up_to_what_ran(lab: Lab) -> None:
-    ran = lab.run("run", lab.study(STUDY), "--jobs", "2", "--out", "run", patience_s=600)
+    ran = lab.run("run", lab.study(STUDY), "--out", "run", patience_s=600)
     assert ran.status == 0, ran
     found = summary(lab.work / "run")
     native, guest = (values(found, platform) for platform in ("native", "guest"))

@@ -100,7 +100,7 @@ blocks_per_boot = 2
 
 
 def test_every_platform_lives_in_virtual_time(lab: Lab) -> None:
-    ran = lab.run("run", lab.study(VIRTUAL), "--fresh", "--jobs", "2", "--out", "run")
+    ran = lab.run("run", lab.study(VIRTUAL), "--fresh", "--out", "run")
     assert ran.status == 0, ran
     assert summary(lab.work / "run")["failed"] == []
     with Store.open(lab.work / "run") as store:

@@ -27,8 +27,8 @@ offloads = { gro = false }
 type = "stream"
 protocol = "udp"
 direction = "receive"
-duration = "120ms"
-omit = "30ms"
+duration = "60ms"
+omit = "20ms"
 socket_buffer = "8M"
 segmentation = true
 factors = { "knobs.napi_weight" = [1, 60], "workloads.load.rate" = ["50M", "105M"] }

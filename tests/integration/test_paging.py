@@ -1,4 +1,6 @@
-"""What translating addresses costs a guest under KVM, in virtual time: workloads and probes of memory."""
+"""Real KVM in virtual time: guests with either page tables, what translating addresses costs them, and what
+probes count of their memory, their exits and their host's polling.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.design.trials import FinishedTrial
-from hypertare.protocol.records import KnobOutcome, ProbeValues
+from hypertare.protocol.records import KnobOutcome, NodeReady, ProbeValues
 from hypertare.runs.store import Store
 from tests.integration.lab import Lab
 
@@ -22,6 +24,18 @@ probes = ["kvm", "kvm_exits", "memory", "vmm_memory", "hardware"]
 [sut]
 platforms = ["native", "guest"]
 memory = "192M"
+[workloads.spin]
+type = "burn"
+duration = "20ms"
+[workloads.program]
+type = "command"
+command = ["hypertare-agent", "burn", "--time", "0.02"]
+[workloads.wake]
+type = "sleep"
+interval = "200us"
+duration = "50ms"
+[workloads.wake.factors]
+"knobs.halt_poll_ns" = [0, 1000000]
 [workloads.fork]
 type = "fork"
 count = {FORKS}
@@ -64,6 +78,41 @@ def trials(run: Path, platform: str, **cell: str) -> list[FinishedTrial]:
     return chosen
 
 
+def test_guests_have_the_page_tables_that_were_asked_for(run: Path) -> None:
+    with Store.open(run) as store:
+        records = [record for _, bench in store.benches() for record in bench]
+        outside = [
+            (trial.planned.cell["sut.paging"], one.values["cpu_s"], one.values["guest_s"])
+            for trial in store.trials()
+            if trial.planned.workload in ("spin", "program")
+            for one in store.records(trial.planned.id)
+            if isinstance(one, ProbeValues) and one.probe == "outside"
+        ]
+    nodes = [one for one in records if isinstance(one, NodeReady) and one.accelerator]
+    assert {one.paging for one in nodes} == {"nested", "shadow"}
+    assert all(one.accelerator == "kvm" for one in nodes)
+    assert {paging for paging, _, _ in outside} == {"nested", "shadow"}
+    # All of the work is in what the VMM used. What of it was the guest's the kernel counts by ticks of
+    # 10 ms: of a short trial all of them may meet the host, and of no run.
+    assert all(cpu > 0.02 and 0 <= guest <= cpu + 0.02 for _, cpu, guest in outside)
+    assert sum(guest for _, _, guest in outside) >= 0.01
+
+
+def test_kvm_polls_for_a_guest_that_sleeps_as_long_as_it_is_reported(run: Path) -> None:
+    guests = trials(run, "guest", workload="wake")
+    with Store.open(run) as store:
+        reported = {one.planned.id: store.records(one.planned.id) for one in guests}
+    assert len(guests) == 8
+    for trial in guests:
+        level, records = trial.planned.cell["knobs.halt_poll_ns"], reported[trial.planned.id]
+        applied, put_back = (one for one in records if isinstance(one, KnobOutcome))
+        assert (applied.node, applied.after) == ("host", str(level))
+        assert put_back.after == applied.before != str(level)
+        (kvm,) = (one for one in records if isinstance(one, ProbeValues) and one.probe == "kvm")
+        polls = kvm.values["halt_attempted_poll"]
+        assert polls == 0 if level == 0 else polls > 20, kvm.values
+
+
 def test_shadow_paging_exits_for_each_page_and_nested_paging_for_none(run: Path) -> None:
     nested, shadow = (
         trials(run, "guest", workload="fork", sut__paging=paging)[0].values
@@ -101,7 +150,8 @@ def test_huge_pages_are_those_that_were_asked_for(run: Path) -> None:
 
 def test_a_guest_has_its_memory_from_its_vmm(run: Path) -> None:
     """What it has touched, and what QEMU takes for itself."""
-    for one in trials(run, "guest"):
+    guests = [*trials(run, "guest", workload="fork"), *trials(run, "guest", workload="touch")]
+    for one in guests:
         assert 30 << 20 < one.values["vmm_proportional"] <= one.values["vmm_resident"] < 1 << 30
     assert not any("vmm_resident" in one.values for one in trials(run, "native"))
 

@@ -31,7 +31,7 @@ SMALL = (
 def carried_out(lab: Lab, name: str, *more: str) -> dict[str, Any]:
     settings = [word for setting in SMALL for word in ("--set", setting)]
     ran = lab.run(
-        *("run", "paging", "--quick", *settings, "--jobs", "2", "--out", name, *more),
+        *("run", "paging", "--quick", *settings, "--jobs", "1", "--out", name, *more),
         patience_s=400,
     )
     assert ran.status == 0, ran.said

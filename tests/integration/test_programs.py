@@ -58,8 +58,16 @@ IN_CONTAINER = (
     .replace("{sets}", ', "./mine", "./project"')
     .replace("{own}", OWN)
 )
+ASKING = """
+[workloads.ask]
+type = "command"
+command = "hypertare-agent ping --tcp --count 20 --interval 0 $HYPERTARE_PEER"
+peer = ["hypertare-agent", "ping", "--listen"]
+"""
 OF_PACKAGES = (
-    TEXT.replace("{platforms}", '["native", "guest"]').replace("{sets}", "").replace("{own}", "")
+    TEXT.replace("{platforms}", '["native", "guest"]')
+    .replace("{sets}", "")
+    .replace("{own}", ASKING)
 )
 
 
@@ -82,7 +90,7 @@ def test_a_build_and_a_compression_are_right(lab: Lab) -> None:
     (lab.work / "project").mkdir()
     (lab.work / "project/text").write_text("of this host\n")
     ran = lab.run(
-        *("run", lab.study(IN_CONTAINER), "--jobs", "2", "--json", "--out", "run"),
+        *("run", lab.study(IN_CONTAINER), "--json", "--out", "run"),
         patience_s=FETCHING_S,
     )
     assert ran.status == 0, ran.said
@@ -98,16 +106,22 @@ def test_a_build_and_a_compression_are_right(lab: Lab) -> None:
         assert "gcc 4:" in store.meta.versions["programs"]
 
 
-def test_in_a_guest_the_same_programs_do_the_same_work(lab: Lab) -> None:
+def test_in_a_guest_the_same_programs_do_the_same_work_and_one_asks_its_peer(lab: Lab) -> None:
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    ran = lab.run("run", lab.study(OF_PACKAGES), "--jobs", "2", "--json", "--out", "run")
+    ran = lab.run("run", lab.study(OF_PACKAGES), "--json", "--out", "run")
     assert ran.status == 0, ran.said
     assert ran.json["failed"] == []
     seen = outputs(lab.work / "run")
     assert len(seen["compress"]) == 1
     assert len({text.split()[1] for text in seen["build"]}) == 1
-    counts = {(one["cell"]["workload"], one["platform"]) for one in ran.json["estimates"]}
-    assert counts == {(w, p) for w in ("build", "compress") for p in ("native", "guest")}
+    elapsed = {
+        (one["cell"]["workload"], one["platform"]): one["estimate"]
+        for one in ran.json["estimates"]
+        if one["response"] == "elapsed"
+    }
+    names = ("build", "compress", "ask")
+    assert elapsed.keys() == {(w, p) for w in names for p in ("native", "guest")}
+    assert elapsed["ask", "native"] < elapsed["ask", "guest"]
 
 
 def _the_object_is_a_compilers(lab: Lab, printed: set[str]) -> None:

@@ -26,7 +26,7 @@ share = "50%"
 [design]
 min_trials = 2
 max_trials = 2
-blocks_per_boot = 2
+blocks_per_boot = 4
 min_boots = 1
 [tune]
 budget = 8
@@ -56,9 +56,7 @@ budget = 14
 """
 
 
-OVER = VIRTUAL.replace("blocks_per_boot = 2", "blocks_per_boot = 4").replace(
-    "[design]", '[factors]\n"sut.memory" = ["192M", "256M"]\n[design]'
-)
+OVER = VIRTUAL.replace("[design]", '[factors]\n"sut.memory" = ["192M", "256M"]\n[design]')
 
 
 def found(folder: Path) -> Any:

@@ -1,5 +1,4 @@
-"""TLB misses and page walks that take virtual time: counted by hand, against the model of programs, and
-the same in every run."""
+"""TLB misses and page walks that take virtual time: counted by hand, and against the model of programs."""
 
 from __future__ import annotations
 
@@ -20,7 +19,6 @@ from hypertare.walk import processors, run
 from hypertare.walk.processors import Options
 from tests.integration import emulate
 from tests.integration.lab import Lab, summary
-from tests.integration.stops import KICKED
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -94,6 +92,11 @@ def test_walks_read_as_many_entries_as_by_hand(
     """Of all that a host and its guest do from their first page on."""
     booted = boot(GUEST.format(pages=pages), tmp_path, BARE, QEMU_ICOUNT_WALKS="1")
     assert booted.error(0) is None
+    (backing,) = (one["backing"] for one in booted.of("node") if one["backing"])
+    # All that the guest has touched is in pages as asked for.
+    assert (
+        backing["huge"] == (backing["resident"] if pages == "2M" else 0) and backing["resident"] > 0
+    )
     # The last counts hold those before them.
     counted = {levels: (int(n), int(read)) for levels, n, read in COUNTED.findall(booted.said)}
     for levels, entries in (ONE_STAGE | nested).items():
@@ -157,51 +160,8 @@ def modelled(count: int) -> int:
     return done.processors[0].layouts[0].cycles
 
 
-REPEATED = """
-name = "repeats"
-question = "Does it repeat?"
-machine = "emulated"
-[sut]
-platforms = ["native", "guest"]
-memory = "128M"
-cpus = 2
-paging = "shadow"
-[workloads.fork]
-type = "fork"
-count = 10
-touch = "256K"
-[workloads.two]
-type = "burn"
-threads = 2
-duration = "40ms"
-[emulated]
-walks = "zen4"
-[design]
-warmup = 0
-min_trials = 2
-max_trials = 2
-"""
-
-
-def test_a_kvm_host_of_two_cpus_repeats_however_often_it_is_interrupted(tmp_path: Path) -> None:
-    """A charge beyond a turn, in a block that an access to a device ends, was once lost to a turn that was
-    taken up again."""
-    zen4 = processors.find("zen4").hardware
-    first = boot(REPEATED, tmp_path / "first", zen4, QEMU_ICOUNT_DIGEST="1")
-    again = boot(REPEATED, tmp_path / "again", zen4, QEMU_ICOUNT_DIGEST="1", **KICKED)
-    assert [first.error(trial) for trial in (0, 1)] == [None, None]
-    assert first.records == again.records
-    # After its last word a machine is stopped by another thread, at no time of its own.
-    assert course(first)[:-1] == course(again)[:-1] and len(course(first)) > 50
-
-
-def course(booted: emulate.Boot) -> list[str]:
-    """Registers and TLBs throughout (`emulator/14-tcg-digest.patch`)."""
-    return [line for line in booted.said.splitlines() if line.startswith("icount ")]
-
-
 def test_what_no_processor_is_like_is_refused_before_anything_starts(lab: Lab) -> None:
-    lab.study(REPEATED)
+    lab.study(GUEST.format(pages="4K"))
     wrong = lab.run("run", "study.toml", "--out", "run", "--set", "emulated.walks=pentium")
     assert wrong.status == 2 and "There are athlon2, core2" in wrong.said
     text = processors._FOLDER.joinpath("phenom2.toml").read_text()

@@ -296,7 +296,7 @@ min_boots = 1
 @pytest.mark.timeout(900)
 def test_a_study_of_a_router_between_ends_that_are_guests(lab: Lab) -> None:
     run = lab.home / "run"
-    ran = lab.run("run", lab.study(STUDY), "--out", run, "--jobs", "2", patience_s=500)
+    ran = lab.run("run", lab.study(STUDY), "--out", run, patience_s=500)
     assert ran.status == 0, ran.err
     found = trials(run)
     assert {(t[2], t[3]) for t in found} == {

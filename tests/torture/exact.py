@@ -20,16 +20,17 @@ from pathlib import Path
 
 from tests.integration import (
     test_capture,
+    test_cpus,
     test_datapath,
-    test_kvm,
     test_layers,
     test_life,
+    test_paging,
     test_programs,
     test_via,
     test_xen,
 )
 from tests.integration.lab import Lab, own_cache, reported, trials
-from tests.integration.stops import KICKED, busy, stopping
+from tests.integration.stops import busy, stopping
 
 STUDY = """
 name = "exact"
@@ -82,14 +83,15 @@ SYSTEMS = {
 """What of `[sut]` and `[factors]` makes each."""
 LEAST_CPUS = {"apart": 2}
 WORKLOADS = {
-    "paging": test_kvm.STUDY,
+    "paging": test_paging.STUDY,
     "datapaths": test_datapath.VIRTUAL,
     "capture": test_capture.VIRTUAL,
-    "past-card": test_via.PAST_A_CARD,
+    "via": test_via.EVERY_WAY,
     "disk": test_layers.STUDY,
     "life": test_life.VIRTUAL,
     "programs": test_programs.OF_PACKAGES,
     "two-guests": test_xen.STUDY,
+    "walks": test_cpus.GUESTS,
 }
 """Whole studies, which the tests of these run once."""
 PATIENCE_S = 3600.0
@@ -157,7 +159,7 @@ def _alone_and_disturbed(lab: Lab, study: Path) -> int:
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "two")
     with busy(), stopping(lab) as often:
         disturbed = ("--jobs", "1", "--out", "disturbed")
-        second = lab.run("run", study, *disturbed, patience_s=PATIENCE_S, **KICKED)
+        second = lab.run("run", study, *disturbed, patience_s=PATIENCE_S, QEMU_ICOUNT_KICKS="50")
     assert second.status == 0, second.said
     assert often[0] > 100, "no machine was stopped"
     return often[0]

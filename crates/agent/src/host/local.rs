@@ -47,9 +47,6 @@ use crate::xen::{placement, scheduler};
 /// From setting a NIC up until frames pass it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
-const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...`, or as root; \
-                        `hypertare doctor` reports which cgroups there are";
-
 const NO_LIMIT: &str = "no cgroup limits its memory: see `hypertare doctor`";
 
 const OF_HOSTS_NETWORK: &str = "commands have this host's network, as asked: what they do there stays, and \
@@ -425,7 +422,7 @@ impl Local {
                     if limits.memory.is_some() { ", and its memory is not limited" } else { "" };
                 warnings.push(format!(
                     "no cgroup accounts for it ({error:#}): its CPU time comes from its \
-                     processes{limit}; {DELEGATE}"
+                     processes{limit}; `hypertare doctor` says what to do"
                 ));
                 None
             }

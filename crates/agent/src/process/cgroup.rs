@@ -136,16 +136,29 @@ impl Drop for Cgroup {
 
 /// The directory that accounts for the CPU time of a process's cgroup, as /proc/PID/cgroup names it.
 pub fn accounting_of(memberships: &str) -> Option<PathBuf> {
+    if is_counted_by_version_1(memberships) {
+        return None;
+    }
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let found = parse_places(&mounts, memberships);
     // In its root there is no group of its own: the mount point's account is of all processes.
     found.first().filter(|place| found.len() > 1 && place.is_dir()).cloned()
 }
 
+/// Whether whoever made the process gave it a group of version 1 for its CPU time: that of version 2 is then
+/// somebody else's, such as the engine's own.
+fn is_counted_by_version_1(memberships: &str) -> bool {
+    memberships.lines().any(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next().unwrap_or(""), fields.next().unwrap_or("/"));
+        path != "/" && controllers.split(',').any(|name| name == "cpuacct")
+    })
+}
+
 /// A limit on this process's memory that a run of ours has set: the directory of its cgroup, and bytes.
 pub fn own_limit() -> Option<(PathBuf, u64)> {
     let own = places().ok()?.into_iter().next()?;
-    own.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    run_of(own.file_name()?.to_str()?)?;
     let limit = fs::read_to_string(own.join("memory.max")).ok()?.trim().parse().ok()?;
     Some((own, limit))
 }
@@ -298,6 +311,14 @@ mod tests {
         assert_eq!(found, places.map(|place| Path::new("/sys/fs/cgroup").join(place)));
         let version_1 = MOUNTS.lines().take(2).collect::<Vec<_>>().join("\n");
         assert!(parse_places(&version_1, "4:memory:/jobs/7\n").is_empty());
+    }
+
+    #[test]
+    fn a_container_of_version_1_is_not_counted_with_its_engine() {
+        let engine_s = "4:cpu,cpuacct:/docker/ab\n0::/system.slice/docker.service\n";
+        assert!(is_counted_by_version_1(engine_s));
+        assert!(!is_counted_by_version_1("4:cpu,cpuacct:/\n3:memory:/x\n0::/docker/ab\n"));
+        assert!(!is_counted_by_version_1("0::/docker/ab\n"));
     }
 
     #[test]

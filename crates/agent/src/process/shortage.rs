@@ -50,23 +50,28 @@ pub fn room_for_files(asked: u64) -> Result<u64> {
 pub struct Shortage {
     /// The file system in memory that takes whatever is written, where there is one.
     place: Option<PathBuf>,
-    /// What was killed for want of memory before, and how that is counted; none where others' memory counts too.
-    killed: Option<(Killer, u64)>,
+    /// What sets an end to memory, and how often it had done so before the task; none where others' memory
+    /// counts too.
+    limit: Option<(Limit, u64)>,
 }
 
-/// Whose want of memory it is that processes are killed for.
-enum Killer {
-    Kernel,
-    /// A container's limit: the directory of its cgroup, and bytes.
-    Limit(PathBuf, u64),
+/// What sets an end to memory.
+enum Limit {
+    /// All that the kernel has.
+    Machine,
+    /// A container's: the directory of its cgroup, and bytes.
+    Cgroup(PathBuf, u64),
 }
 
-impl Killer {
-    /// How many processes were killed since the kernel booted, or the container began.
-    fn killed(&self) -> u64 {
+impl Limit {
+    /// How often there was no memory since the kernel booted, or the container began.
+    ///
+    /// Of a cgroup `oom` counts only what its own limit refused; `oom_kill` would also count processes that
+    /// the machine's want of memory killed.
+    fn reached(&self) -> u64 {
         let (file, key) = match self {
-            Killer::Kernel => (Path::new("/proc/vmstat").to_owned(), "oom_kill"),
-            Killer::Limit(directory, _) => (directory.join("memory.events"), "oom_kill"),
+            Limit::Machine => ("/proc/vmstat".into(), "oom_kill"),
+            Limit::Cgroup(directory, _) => (directory.join("memory.events"), "oom"),
         };
         number(&fs::read_to_string(file).unwrap_or_default(), key).unwrap_or_default()
     }
@@ -75,31 +80,31 @@ impl Killer {
 impl Shortage {
     /// `alone`: nothing else runs on this kernel, as in a guest.
     pub fn watch(place: &Path, alone: bool) -> Self {
-        Shortage { place: Some(place.to_owned()), killed: Self::killed(alone) }
+        Shortage { place: Some(place.to_owned()), limit: Self::limit(alone) }
     }
 
-    fn killed(alone: bool) -> Option<(Killer, u64)> {
-        let limit = own_limit().map(|(directory, limit)| Killer::Limit(directory, limit));
-        let killer = limit.or_else(|| alone.then_some(Killer::Kernel))?;
-        let killed = killer.killed();
-        Some((killer, killed))
+    fn limit(alone: bool) -> Option<(Limit, u64)> {
+        let own = own_limit().map(|(directory, bytes)| Limit::Cgroup(directory, bytes));
+        let limit = own.or_else(|| alone.then_some(Limit::Machine))?;
+        let before = limit.reached();
+        Some((limit, before))
     }
 
     /// Of the whole machine, which has nothing else to do: what is written goes to none of its files.
     pub fn of_machine() -> Self {
-        Shortage { place: None, killed: Self::killed(true) }
+        Shortage { place: None, limit: Self::limit(true) }
     }
 
     /// What to say of a task that failed with this error, if memory is why.
     pub fn explain(&self, error: &str) -> Option<String> {
         let room = self.place.as_deref().and_then(room);
         let alone_and_refused = self.place.is_none() && error.contains(NO_MEMORY);
-        let killed = self.killed.as_ref().filter(|(killer, before)| killer.killed() > *before);
+        let reached = self.limit.as_ref().filter(|(limit, before)| limit.reached() > *before);
         let of_files = room.map(|(size, free)| size - free);
-        if let Some((Killer::Limit(_, limit), _)) = killed {
-            return Some(Whose::Container.out_of_memory(*limit, of_files));
+        if let Some((Limit::Cgroup(_, bytes), _)) = reached {
+            return Some(Whose::Container.out_of_memory(*bytes, of_files));
         }
-        if alone_and_refused || killed.is_some() {
+        if alone_and_refused || reached.is_some() {
             let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
             let total = bytes(&text, "MemTotal:").unwrap_or_default();
             return Some(Whose::here().out_of_memory(total, of_files));
@@ -125,7 +130,8 @@ impl Whose {
         }
     }
 
-    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files of the work.
+    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files of
+    /// the work.
     fn out_of_memory(self, total: u64, of_files: Option<u64>) -> String {
         let files = of_files.map(|size| format!(", and files in it take {}", mb(size)));
         let files = files.unwrap_or_default();
@@ -214,15 +220,29 @@ mod tests {
     #[test]
     fn a_kill_since_the_beginning_is_the_reason() {
         let place = std::env::temp_dir();
-        let before = Shortage { place: Some(place), killed: Some((Killer::Kernel, u64::MAX)) };
+        let before = Shortage { place: Some(place), limit: Some((Limit::Machine, u64::MAX)) };
         assert_eq!(before.explain("killed by SIGKILL"), None);
         let reported = Whose::Guest.out_of_memory(200 << 20, Some((96 << 20) + 1));
         assert!(reported.contains("has 200 MB, and files in it take 97; give more"), "{reported}");
     }
 
     #[test]
+    fn a_container_s_limit_is_the_reason_where_it_was_reached() {
+        let group = tempfile::tempdir().unwrap();
+        let events = |text: &str| fs::write(group.path().join("memory.events"), text).unwrap();
+        let limit = Limit::Cgroup(group.path().to_owned(), 32 << 20);
+        let shortage = Shortage { place: None, limit: Some((limit, 1)) };
+        // The machine itself had no memory.
+        events("max 7\noom 1\noom_kill 2\n");
+        assert_eq!(shortage.explain("killed by SIGKILL"), None);
+        events("max 9\noom 2\noom_kill 3\n");
+        let reported = shortage.explain("killed by SIGKILL").unwrap();
+        assert!(reported.contains("the container has 32 MB; give more"), "{reported}");
+    }
+
+    #[test]
     fn of_a_machine_of_one_s_own_a_refusal_is_the_reason_too() {
-        let machine = Shortage { place: None, killed: Some((Killer::Kernel, u64::MAX)) };
+        let machine = Shortage { place: None, limit: Some((Limit::Machine, u64::MAX)) };
         assert_eq!(machine.explain("No space left on device"), None);
         let reported = machine.explain("mmap: Cannot allocate memory (os error 12)").unwrap();
         assert!(reported.contains("the guest has") && !reported.contains("files"), "{reported}");

@@ -66,7 +66,7 @@ pub const VALUES: &[Definition] = &[
 const DRAIN_LIMIT: u64 = SECOND / 4;
 /// The same for datagrams and frames, which stay on their way when the sender ends: a queue of a thousand full
 /// frames needs as long on a line of 4 Mb/s, and its rest would disturb the next trial; a ring of 8 MB may hold
-/// 60,000 that a slow guest has not taken yet.
+/// 60,000 frames that a slow guest has not taken yet.
 const DATAGRAM_DRAIN_LIMIT: u64 = 3 * SECOND;
 
 const NEVER: u64 = u64::MAX;
