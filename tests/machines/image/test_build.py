@@ -200,6 +200,7 @@ def test_cache_below_a_file_is_said(bench):
 
 
 @pytest.mark.guest
+@pytest.mark.release
 def test_real_kernel_package(tmp_path, bench):
     """From the distribution's archive, once; then from the cache; a damaged package is fetched."""
     image = build(agent=bench.agent, cache=bench.cache)
