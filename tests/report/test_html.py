@@ -185,7 +185,22 @@ def test_words_of_experiments_are_explained_below_the_verdict_that_has_them(
     assert {"block", "noise floor"} <= set(explained) < set(TERMS)
 
 
-@pytest.mark.parametrize("width", [320, 800, 1300])
+def assert_no_scrolling_sideways(page: Page, width: int) -> None:
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    wide = page.run(
+        "return [...document.querySelectorAll('[data-chart] svg')]"
+        ".filter((svg) => svg.getBoundingClientRect().right > innerWidth + 1).length"
+    )
+    assert wide == 0
+
+
+def test_the_narrowest_phone_needs_no_scrolling_sideways(page: Page, file: Path) -> None:
+    page.open(file, 320)
+    page.drawn()
+    assert_no_scrolling_sideways(page, 320)
+
+
+@pytest.mark.parametrize("width", [400, 800, 1300])
 @pytest.mark.parametrize("which", ["file", "wide"])
 def test_nothing_is_wider_than_its_box(
     page: Page, which: str, width: int, request: pytest.FixtureRequest
@@ -195,12 +210,7 @@ def test_nothing_is_wider_than_its_box(
     """
     page.open(request.getfixturevalue(which), width)
     page.drawn()
-    assert page.run("return document.documentElement.scrollWidth") <= width
-    wide = page.run(
-        "return [...document.querySelectorAll('[data-chart] svg')]"
-        ".filter((svg) => svg.getBoundingClientRect().right > innerWidth + 1).length"
-    )
-    assert wide == 0
+    assert_no_scrolling_sideways(page, width)
     page.run("document.querySelectorAll('details').forEach((d) => (d.open = true))")
     page.drawn()
     assert page.run("return document.querySelectorAll('.wide table').length") > 15
