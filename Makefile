@@ -1,7 +1,7 @@
 # make demo         set up from nothing, then weigh this machine with the study first-look
 # make install      set up from nothing, then put hypertare into PREFIX/bin (/usr/local, or ~/.local)
 # make uninstall    take it away again
-# make test         set up from nothing, then every test
+# make test         set up from nothing, then every test but those that only a release needs
 # make test-quick   the tests that boot no guest, carry out no whole runs and start no browser
 # make fuzz         wrong studies, records, plans and runs by the thousand: EXAMPLES=20000 of each kind
 # make torture      faults at random moments of N real runs (docs/torture.md); as root
@@ -49,7 +49,7 @@ test: setup-test lint
 
 test-quick: setup-test lint
 	cargo test -q --locked --all-features -- --test-threads $(WORKERS)
-	$(PYTEST) -m "not guest and not runs" -n $(WORKERS) --dist loadscope
+	$(PYTEST) -m "not guest and not runs and not release" -n $(WORKERS) --dist loadscope
 
 EXAMPLES = 20000
 fuzz: setup-test

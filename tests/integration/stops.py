@@ -18,9 +18,10 @@ MACHINE = r"^(\./)?qemu-system.* -append "
 
 KICKED = {"QEMU_ICOUNT_KICKS": "200"}
 """Environment in which the emulator interrupts itself every 100 us or so, at random: what a host does to a
-machine once, when it starts, happens to it all the time (`emulator/10-tcg-kicks.patch`). At 25 us whatever
-interrupts takes as much of a CPU as the machine.
+machine once, when it starts, happens to it all the time (`emulator/10-tcg-kicks.patch`).
 """
+KICKED_OFTEN = {"QEMU_ICOUNT_KICKS": "50"}
+"""Every 25 us or so. What interrupts takes a CPU then, so that a boot takes up to twice the CPU time."""
 
 
 def _burst() -> None:

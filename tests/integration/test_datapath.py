@@ -316,6 +316,7 @@ def test_what_a_packet_costs_is_reported_of_every_path(virtual: Path) -> None:
         assert (means[path, "backend_cpu_per_packet"] > 0) == (path != "qemu")
     assert means["vhost-user", "kicks_per_packet"] == pytest.approx(0.5, abs=0.1)
     assert means["qemu", "vmm_cpu_per_packet"] > 2 * means["vhost", "vmm_cpu_per_packet"]
+    assert means["vhost", "rtt_p50"] < means["qemu", "rtt_p50"]
     found = {(one["platform"], one["response"]) for one in summary(virtual)["estimates"]}
     assert not any(p == "native" and name.endswith("_per_packet") for p, name in found)
     # A core that polls is nearer to native's round trips, and no guest's are as quick as those.

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from hypertare.protocol.records import NodeReady
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab, summary
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated"), pytest.mark.timeout(900)]
@@ -25,6 +27,7 @@ guest_cpus = 1
 memory = "128M"
 disk_cache = "none"
 disk_aio = "native"
+pages = "2M"
 [workloads.read]
 type = "io"
 span = "1M"
@@ -58,6 +61,11 @@ def test_all_layers_of_a_read_add_up_to_what_ran(lab: Lab) -> None:
     ran = lab.run("run", lab.study(STUDY), "--out", "run", patience_s=600)
     assert ran.status == 0, ran
     found = summary(lab.work / "run")
+    with Store.open(lab.work / "run") as store:
+        nodes = [one for _, bench in store.benches() for one in bench if isinstance(one, NodeReady)]
+    # All that the guest has touched is in huge pages.
+    (backing,) = (one.backing for one in nodes if one.backing)
+    assert backing.huge == backing.resident > 0
     native, guest = (values(found, platform) for platform in ("native", "guest"))
     layers = ("program", "system", "vcpu_user", "vcpu_system", "vmm_user", "vmm_system")
     own = native["program_per_operation"] + native["system_per_operation"]

@@ -60,10 +60,7 @@ warmup = 0
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lab = Lab(tmp_path_factory.mktemp("memory"))
-    started = lab.start("run", lab.study(STUDY), "--fresh", "--out", "run", "--json")
-    # Half a minute on a calm machine; boots of guests in machines are what a busy one is slow at.
-    started.process.wait(400)
-    ran = started.end()
+    ran = lab.run("run", lab.study(STUDY), "--fresh", "--out", "run", "--json", patience_s=600)
     assert ran.status == 0, ran.said
     assert ran.json["failed"] == []
     return lab.work / "run"

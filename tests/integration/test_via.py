@@ -95,11 +95,17 @@ EVERY_WAY = study(
 )
 
 
-def results(run: Path, role: str) -> list[tuple[str, TaskResult]]:
+Place = tuple[str, object]
+"""A platform, and the datapath of its guest where the study compares several."""
+
+
+def results(run: Path, role: str, workload: str | None = None) -> list[tuple[Place, TaskResult]]:
+    """Of tasks of this role, in all trials or in those of one workload."""
     with Store.open(run) as store:
         return [
-            (trial.planned.platform, one)
+            ((trial.planned.platform, trial.planned.cell.get("sut.datapath")), one)
             for trial in store.trials()
+            if workload in (None, trial.planned.workload)
             for one in store.records(trial.planned.id)
             if isinstance(one, TaskResult) and one.purpose is not None and one.purpose.role == role
         ]
@@ -114,24 +120,26 @@ def test_frames_are_taken_in_the_driver_on_every_platform_and_past_a_card(lab: L
     assert ran.status == 0, ran.said
     found = summary(lab.work / "run")
     assert found["failed"] == [] and not any("XDP" in text for text in found["warnings"])
-    captures = [
-        one for one in results(lab.work / "run", "receive") if "xdp_native" in one[1].values
-    ]
-    assert {platform for platform, _ in captures} == {"native", "container", "guest"}
-    for platform, one in captures:
+    captures = results(lab.work / "run", "receive", "capture")
+    paths = ("vhost", "vhost-user")
+    places = {(name, path) for name in ("native", "container", "guest") for path in paths}
+    assert {place for place, _ in captures} == places
+    for place, one in captures:
         values = one.values
-        assert (values["xdp_native"], values["xdp_zero_copy"]) == (1.0, 0.0), platform
+        assert (values["xdp_native"], values["xdp_zero_copy"]) == (1.0, 0.0), place
         assert values["received_packets"] > 100
-        assert values["lost_packets"] == values["all_drops"] == 0.0, (platform, values)
-    assert all(results(lab.work / "run", role) for role in ("request", "relay"))
+        assert values["lost_packets"] == values["all_drops"] == 0.0, (place, values)
+    assert {place for place, _ in results(lab.work / "run", "request", "rtt")} == places
+    roles = {"past-card": "feed", "rtt-transmit": "relay", "rtt-receive": "relay"}
+    for workload, role in roles.items():
+        relayed = results(lab.work / "run", role, workload)
+        assert {place for place, _ in relayed} >= {("guest", path) for path in paths}
     means = {
         (one["cell"]["workload"], one["cell"]["sut.datapath"], one["response"]): one["estimate"]
         for one in found["estimates"]
         if one["platform"] == "guest"
     }
-    for path in ("vhost", "vhost-user"):
-        assert means["rtt", path, "rtt_p50"] > 0
-    for workload in ("past-card", "rtt-transmit", "rtt-receive"):
+    for workload in roles:
         interrupts, exits, cpu = (
             means[workload, "vhost", f"{name}_per_packet"]
             for name in ("interrupts", "exits", "backend_cpu")
@@ -157,7 +165,7 @@ def test_past_a_card_each_frame_is_taken_or_found_no_room(lab: Lab) -> None:
     assert ran.status == 0, ran.said
     assert summary(lab.work / "run")["failed"] == []
     fed, sent, taken = (
-        [one.values for platform, one in results(lab.work / "run", role) if platform == "guest"]
+        [one.values for place, one in results(lab.work / "run", role) if place[0] == "guest"]
         for role in ("feed", "send", "receive")
     )
     assert len(fed) == len(sent) == len(taken) == 2
@@ -167,14 +175,14 @@ def test_past_a_card_each_frame_is_taken_or_found_no_room(lab: Lab) -> None:
         assert receive["all_packets"] == feed["fed_packets"] > 1000
         assert receive["all_drops"] == dropped
         assert receive["socket_buffer_bytes"] == 8 << 20
-    native = [one for platform, one in results(lab.work / "run", "receive") if platform == "native"]
+    native = [one for place, one in results(lab.work / "run", "receive") if place[0] == "native"]
     assert {one.values["socket_buffer_bytes"] for one in native} == {4 << 20}
     # Each request and each answer passed the memory, whoever asked; what came late was lost there and back.
     relayed = [one.values for _, one in results(lab.work / "run", "relay")]
     replies = [
         one.values["replies"]
-        for platform, one in results(lab.work / "run", "reply")
-        if platform == "guest"
+        for place, one in results(lab.work / "run", "reply")
+        if place[0] == "guest"
     ]
     assert len(relayed) == len(replies) == 4
     for relay, count in zip(relayed, replies, strict=True):

@@ -164,7 +164,8 @@ nic = "e1000"
 shift = 2
 [workloads.transmit]
 type = "stream"
-duration = 0.1
+direction = "both"
+duration = 0.3
 omit = 0.05
 [workloads.beside]
 type = "ping"
@@ -227,6 +228,10 @@ nic = "e1000"
 [workloads.burn]
 type = "burn"
 duration = 3
+[workloads.stream]
+type = "stream"
+duration = 0.4
+omit = 0.02
 [knobs]
 guest_weights = [256, 512]
 [factors]
@@ -251,7 +256,7 @@ def test_a_guest_gets_the_cpu_that_its_weight_says(lab: Lab) -> None:
     query = """
         SELECT trial, cell ->> '$."sut.scheduler"', guest, response, guest_value.value
         FROM trial JOIN guest_value ON guest_value.trial = trial.id
-        WHERE platform = 'xen'
+        WHERE platform = 'xen' AND cell ->> '$.workload' = 'burn'
     """
     values: dict[tuple[int, str], dict[tuple[str, int], float]] = {}
     for trial, scheduler, number, response, value in rows(run, query):

@@ -194,10 +194,11 @@ def assert_no_scrolling_sideways(page: Page, width: int) -> None:
     assert wide == 0
 
 
-def test_the_narrowest_phone_needs_no_scrolling_sideways(page: Page, file: Path) -> None:
-    page.open(file, 320)
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_no_width_needs_scrolling_sideways(page: Page, file: Path, width: int) -> None:
+    page.open(file, width)
     page.drawn()
-    assert_no_scrolling_sideways(page, 320)
+    assert_no_scrolling_sideways(page, width)
 
 
 @pytest.mark.parametrize("width", [400, 800, 1300])

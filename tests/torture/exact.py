@@ -30,7 +30,7 @@ from tests.integration import (
     test_xen,
 )
 from tests.integration.lab import Lab, own_cache, reported, trials
-from tests.integration.stops import busy, stopping
+from tests.integration.stops import KICKED_OFTEN, busy, stopping
 
 STUDY = """
 name = "exact"
@@ -74,7 +74,7 @@ CPUS = (1, 2, 4)
 SYSTEMS = {
     "linux": ("", ""),
     "kvm": (
-        'platforms = ["native", "guest"]\npages = "4K"',
+        'platforms = ["native", "guest"]\npages = "2M"',
         '"sut.paging" = ["nested", "shadow"]',
     ),
     "xen": ('platforms = ["native", "xen"]\nguests = 2', ""),
@@ -91,7 +91,9 @@ WORKLOADS = {
     "life": test_life.VIRTUAL,
     "programs": test_programs.OF_PACKAGES,
     "two-guests": test_xen.STUDY,
-    "walks": test_cpus.GUESTS,
+    "walks": test_cpus.GUESTS.replace(
+        "[workloads.one]", 'paging = "shadow"\n[emulated]\nwalks = "zen4"\n[workloads.one]'
+    ),
 }
 """Whole studies, which the tests of these run once."""
 PATIENCE_S = 3600.0
@@ -159,7 +161,7 @@ def _alone_and_disturbed(lab: Lab, study: Path) -> int:
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "two")
     with busy(), stopping(lab) as often:
         disturbed = ("--jobs", "1", "--out", "disturbed")
-        second = lab.run("run", study, *disturbed, patience_s=PATIENCE_S, QEMU_ICOUNT_KICKS="50")
+        second = lab.run("run", study, *disturbed, patience_s=PATIENCE_S, **KICKED_OFTEN)
     assert second.status == 0, second.said
     assert often[0] > 100, "no machine was stopped"
     return often[0]

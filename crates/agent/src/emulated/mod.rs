@@ -223,11 +223,6 @@ fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infall
     }
     let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
-    if line.iter().any(|word| word == "-icount") {
-        // Translated code takes the same time by pages of 4 KB, and of the machine's memory a boot uses less than
-        // half: to clear the rest is a tenth of what a short run takes.
-        rustix::thread::disable_transparent_huge_pages(true)?;
-    }
     jail()?.enter().context("keeping QEMU from this host")?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // It may have ended before that.

@@ -136,23 +136,29 @@ impl Drop for Cgroup {
 
 /// The directory that accounts for the CPU time of a process's cgroup, as /proc/PID/cgroup names it.
 pub fn accounting_of(memberships: &str) -> Option<PathBuf> {
-    if is_counted_by_version_1(memberships) {
-        return None;
-    }
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let found = parse_places(&mounts, memberships);
-    // In its root there is no group of its own: the mount point's account is of all processes.
-    found.first().filter(|place| found.len() > 1 && place.is_dir()).cloned()
+    accounting(&mounts, memberships).filter(|place| place.is_dir())
 }
 
-/// Whether whoever made the process gave it a group of version 1 for its CPU time: that of version 2 is then
-/// somebody else's, such as the engine's own.
-fn is_counted_by_version_1(memberships: &str) -> bool {
-    memberships.lines().any(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next().unwrap_or(""), fields.next().unwrap_or("/"));
-        path != "/" && controllers.split(',').any(|name| name == "cpuacct")
-    })
+fn accounting(mounts: &str, memberships: &str) -> Option<PathBuf> {
+    if has_another_of_version_1(memberships) {
+        return None;
+    }
+    let found = parse_places(mounts, memberships);
+    // In its root there is no group of its own: the mount point's account is of all processes.
+    found.first().filter(|_| found.len() > 1).cloned()
+}
+
+/// Whether a process has a group of version 1 for its CPU time that is called otherwise than its group of
+/// version 2: an engine that makes groups of version 1 only leaves its containers in its own of version 2.
+fn has_another_of_version_1(memberships: &str) -> bool {
+    let path_of = |controller: &str| {
+        memberships.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|name| name == controller).then_some(path)
+        })
+    };
+    path_of("cpuacct").is_some_and(|path| path != "/" && path_of("") != Some(path))
 }
 
 /// A limit on this process's memory that a run of ours has set: the directory of its cgroup, and bytes.
@@ -315,10 +321,13 @@ mod tests {
 
     #[test]
     fn a_container_of_version_1_is_not_counted_with_its_engine() {
-        let engine_s = "4:cpu,cpuacct:/docker/ab\n0::/system.slice/docker.service\n";
-        assert!(is_counted_by_version_1(engine_s));
-        assert!(!is_counted_by_version_1("4:cpu,cpuacct:/\n3:memory:/x\n0::/docker/ab\n"));
-        assert!(!is_counted_by_version_1("0::/docker/ab\n"));
+        let place = |memberships: &str| accounting(MOUNTS, memberships);
+        let its = Some(PathBuf::from("/sys/fs/cgroup/unified/docker/ab"));
+        assert_eq!(place("4:cpu,cpuacct:/docker/ab\n0::/system.slice/docker.service\n"), None);
+        assert_eq!(place("4:cpu,cpuacct:/docker/ab\n0::/docker/ab\n"), its);
+        assert_eq!(place("4:cpu,cpuacct:/\n3:memory:/x\n0::/docker/ab\n"), its);
+        assert_eq!(place("0::/docker/ab\n"), its);
+        assert_eq!(place("0::/\n"), None);
     }
 
     #[test]

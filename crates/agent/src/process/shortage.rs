@@ -50,12 +50,14 @@ pub fn room_for_files(asked: u64) -> Result<u64> {
 pub struct Shortage {
     /// The file system in memory that takes whatever is written, where there is one.
     place: Option<PathBuf>,
-    /// What sets an end to memory, and how often it had done so before the task; none where others' memory
-    /// counts too.
-    limit: Option<(Limit, u64)>,
+    /// What limits memory, and what it had counted before the task; none where others' memory counts too.
+    limit: Option<(Limit, Counts)>,
 }
 
-/// What sets an end to memory.
+/// How often a limit was reached, and how many processes were killed: both rise where it is the reason.
+type Counts = [u64; 2];
+
+/// What limits memory.
 enum Limit {
     /// All that the kernel has.
     Machine,
@@ -64,16 +66,16 @@ enum Limit {
 }
 
 impl Limit {
-    /// How often there was no memory since the kernel booted, or the container began.
-    ///
-    /// Of a cgroup `oom` counts only what its own limit refused; `oom_kill` would also count processes that
-    /// the machine's want of memory killed.
-    fn reached(&self) -> u64 {
-        let (file, key) = match self {
-            Limit::Machine => ("/proc/vmstat".into(), "oom_kill"),
-            Limit::Cgroup(directory, _) => (directory.join("memory.events"), "oom"),
+    /// Since the kernel booted, or the container began. A cgroup's `oom_kill` counts processes that the
+    /// machine's want of memory killed, too, and its `oom` also a limit that memory freed meanwhile has met
+    /// (cgroup-v2.rst).
+    fn counts(&self) -> Counts {
+        let (file, keys) = match self {
+            Limit::Machine => ("/proc/vmstat".into(), ["oom_kill"; 2]),
+            Limit::Cgroup(directory, _) => (directory.join("memory.events"), ["oom", "oom_kill"]),
         };
-        number(&fs::read_to_string(file).unwrap_or_default(), key).unwrap_or_default()
+        let text = fs::read_to_string(file).unwrap_or_default();
+        keys.map(|key| number(&text, key).unwrap_or_default())
     }
 }
 
@@ -83,10 +85,10 @@ impl Shortage {
         Shortage { place: Some(place.to_owned()), limit: Self::limit(alone) }
     }
 
-    fn limit(alone: bool) -> Option<(Limit, u64)> {
+    fn limit(alone: bool) -> Option<(Limit, Counts)> {
         let own = own_limit().map(|(directory, bytes)| Limit::Cgroup(directory, bytes));
         let limit = own.or_else(|| alone.then_some(Limit::Machine))?;
-        let before = limit.reached();
+        let before = limit.counts();
         Some((limit, before))
     }
 
@@ -99,7 +101,9 @@ impl Shortage {
     pub fn explain(&self, error: &str) -> Option<String> {
         let room = self.place.as_deref().and_then(room);
         let alone_and_refused = self.place.is_none() && error.contains(NO_MEMORY);
-        let reached = self.limit.as_ref().filter(|(limit, before)| limit.reached() > *before);
+        let reached = self.limit.as_ref().filter(|(limit, before)| {
+            limit.counts().iter().zip(before).all(|(now, before)| now > before)
+        });
         let of_files = room.map(|(size, free)| size - free);
         if let Some((Limit::Cgroup(_, bytes), _)) = reached {
             return Some(Whose::Container.out_of_memory(*bytes, of_files));
@@ -130,8 +134,8 @@ impl Whose {
         }
     }
 
-    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files of
-    /// the work.
+    /// `total`: bytes that the kernel found when it booted, or of the limit; `of_files`: of those, in files
+    /// of the work.
     fn out_of_memory(self, total: u64, of_files: Option<u64>) -> String {
         let files = of_files.map(|size| format!(", and files in it take {}", mb(size)));
         let files = files.unwrap_or_default();
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn a_kill_since_the_beginning_is_the_reason() {
         let place = std::env::temp_dir();
-        let before = Shortage { place: Some(place), limit: Some((Limit::Machine, u64::MAX)) };
+        let before = Shortage { place: Some(place), limit: Some((Limit::Machine, [u64::MAX; 2])) };
         assert_eq!(before.explain("killed by SIGKILL"), None);
         let reported = Whose::Guest.out_of_memory(200 << 20, Some((96 << 20) + 1));
         assert!(reported.contains("has 200 MB, and files in it take 97; give more"), "{reported}");
@@ -231,18 +235,21 @@ mod tests {
         let group = tempfile::tempdir().unwrap();
         let events = |text: &str| fs::write(group.path().join("memory.events"), text).unwrap();
         let limit = Limit::Cgroup(group.path().to_owned(), 32 << 20);
-        let shortage = Shortage { place: None, limit: Some((limit, 1)) };
+        let shortage = Shortage { place: None, limit: Some((limit, [1, 1])) };
         // The machine itself had no memory.
         events("max 7\noom 1\noom_kill 2\n");
         assert_eq!(shortage.explain("killed by SIGKILL"), None);
-        events("max 9\noom 2\noom_kill 3\n");
+        // Memory was freed before anything was killed.
+        events("max 8\noom 2\noom_kill 1\n");
+        assert_eq!(shortage.explain("ended with exit status 1"), None);
+        events("max 9\noom 2\noom_kill 2\n");
         let reported = shortage.explain("killed by SIGKILL").unwrap();
         assert!(reported.contains("the container has 32 MB; give more"), "{reported}");
     }
 
     #[test]
     fn of_a_machine_of_one_s_own_a_refusal_is_the_reason_too() {
-        let machine = Shortage { place: None, limit: Some((Limit::Machine, u64::MAX)) };
+        let machine = Shortage { place: None, limit: Some((Limit::Machine, [u64::MAX; 2])) };
         assert_eq!(machine.explain("No space left on device"), None);
         let reported = machine.explain("mmap: Cannot allocate memory (os error 12)").unwrap();
         assert!(reported.contains("the guest has") && !reported.contains("files"), "{reported}");
