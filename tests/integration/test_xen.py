@@ -164,8 +164,7 @@ nic = "e1000"
 shift = 2
 [workloads.transmit]
 type = "stream"
-direction = "both"
-duration = 0.3
+duration = 0.5
 omit = 0.05
 [workloads.beside]
 type = "ping"
@@ -230,8 +229,8 @@ type = "burn"
 duration = 3
 [workloads.stream]
 type = "stream"
-duration = 0.4
-omit = 0.02
+duration = 0.5
+omit = 0.05
 [knobs]
 guest_weights = [256, 512]
 [factors]
