@@ -28,6 +28,13 @@ class Boot:
         """Records of this kind, of one trial."""
         return [r for r in self.records if r["record"] == kind and trial in (None, r.get("trial"))]
 
+    @property
+    def course(self) -> list[str]:
+        """Registers and TLBs throughout, where `QEMU_ICOUNT_DIGEST` asked for it
+        (`emulator/14-tcg-digest.patch`).
+        """
+        return [line for line in self.said.splitlines() if line.startswith("icount ")]
+
     def error(self, trial: int) -> str | None:
         """Why a trial failed."""
         (end,) = self.of("trial_end", trial)

@@ -134,7 +134,7 @@ def course(image: Image, folder: Path, seed: int, **env: str) -> list[str]:
         f"--walks={processors.find('zen4').hardware}",
         environment={**env, "QEMU_ICOUNT_DIGEST": "1"},
     )
-    return [line for line in reported.said.splitlines() if line.startswith("icount ")]
+    return reported.course
 
 
 GUESTS = """
