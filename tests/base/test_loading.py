@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -30,3 +31,25 @@ def test_a_start_loads_neither_statistics_nor_reports() -> None:
         "assert not late & set(sys.modules), late & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_numpy_and_scipy_start_no_threads_and_commands_find_the_users_variables() -> None:
+    code = (
+        "import os; from hypertare.base import loading; loading.have_one_blas_thread();"
+        "import numpy, scipy.special;"
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    own = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+
+    def said(**users: str) -> list[str]:
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            env=own | users,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ran.stdout.split()
+
+    assert said() == ["1", "None"]
+    assert said(OPENBLAS_NUM_THREADS="2")[1] == "2"

@@ -81,7 +81,7 @@ class Lab:
         for name in ("home", "tmp", "work"):
             (self.home / name).mkdir(parents=True, exist_ok=True)
         # A `make` that finds itself below another says so, in lines of its own.
-        theirs = ("XDG_", "PYTEST", "MAKE", "MFLAGS")
+        theirs = ("XDG_", "PYTEST", "MAKE", "MFLAGS", "OPENBLAS")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(theirs)}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
         self.env = {

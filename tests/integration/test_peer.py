@@ -17,6 +17,7 @@ SERVER = """
 import os, socket, sys
 sent = os.environ["HYPERTARE_ADDRESS"]
 assert "HYPERTARE_PEER" not in os.environ
+assert "OPENBLAS_NUM_THREADS" not in os.environ
 listener = socket.create_server((sent, 5000))
 print("serves at", sent, flush=True)
 while True:

@@ -7,6 +7,7 @@ half loaded.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from importlib import import_module
@@ -17,8 +18,20 @@ from hypertare.base.errors import InputError
 _HEAD_START_S = 0.01
 """Python lets one thread work at a time, so what makes others wait is sent to them first."""
 
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
 _later: list[str] = []
 _loading: list[threading.Thread] = []
+
+
+def have_one_blas_thread() -> None:
+    """Has NumPy and SciPy start no threads; to be called before either is loaded. Each would start one for
+    every further CPU, and these look for work for 0.1 s and more, beside the trials of a run.
+
+    The variable is not added to `os.environ`: commands that are weighed find the user's own.
+    """
+    if _BLAS_THREADS not in os.environ:
+        os.putenv(_BLAS_THREADS, "1")
 
 
 def later(*modules: str) -> None:

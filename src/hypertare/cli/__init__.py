@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hypertare.base import interrupt
+from hypertare.base import interrupt, loading
 from hypertare.base.errors import HypertareError, InputError, MachineError, short_of_memory
 from hypertare.base.figures import is_text
 
@@ -79,6 +79,7 @@ def main() -> None:
     """Entry point: errors become sentences and exit statuses, never tracebacks."""
     gc.set_threshold(*_SELDOM)
     interrupt.listen()
+    loading.have_one_blas_thread()
     _register()
     try:
         _refuse_bytes(sys.argv[1:])

@@ -252,7 +252,8 @@ def _running(argv: list[str], place: CommandEnvironment) -> Iterator[subprocess.
     ends: dict[str, Any] = {}
     if place.output is not None:
         ends = {"stdin": subprocess.DEVNULL, "stdout": place.output, "stderr": place.output}
-    environment = None if place.environment is None else dict(place.environment)
+    # The user's is named, for without a name it would have what `loading.have_one_blas_thread` adds.
+    environment = dict(os.environ if place.environment is None else place.environment)
     process = subprocess.Popen(argv, env=environment, **ends)
     try:
         yield process
