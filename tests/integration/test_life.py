@@ -99,6 +99,7 @@ blocks_per_boot = 2
 """
 
 
+@pytest.mark.release
 def test_every_platform_lives_in_virtual_time(lab: Lab) -> None:
     ran = lab.run("run", lab.study(VIRTUAL), "--fresh", "--out", "run")
     assert ran.status == 0, ran

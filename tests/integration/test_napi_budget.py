@@ -33,6 +33,7 @@ SMALL = (
 )
 
 
+@pytest.mark.release
 @pytest.mark.timeout(900)
 def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -> None:
     folder = tmp_path / "run"

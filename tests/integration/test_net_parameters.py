@@ -32,7 +32,6 @@ nodelay = false
 duration = "60ms"
 omit = "15ms"
 [workloads.transmit.factors]
-"workloads.transmit.socket_buffer" = ["8K", "64K"]
 "workloads.transmit.message" = [512, "64K"]
 [design]
 min_trials = 2

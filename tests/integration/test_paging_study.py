@@ -40,6 +40,7 @@ def carried_out(lab: Lab, name: str, *more: str) -> dict[str, Any]:
     return json.loads((Path(lab.work) / name / "summary.json").read_text())
 
 
+@pytest.mark.release
 @pytest.mark.timeout(900)
 def test_exits_time_and_walks_of_both_kinds_of_paging(lab: Lab) -> None:
     first = carried_out(lab, "first")

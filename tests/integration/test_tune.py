@@ -98,6 +98,7 @@ def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs_and_on_workers(
 
 
 @pytest.mark.guest
+@pytest.mark.release
 def test_each_level_is_tuned_and_the_law_is_confirmed_between_them(lab: Lab) -> None:
     """Whatever the memory is, a full share is best: a constant."""
     study = lab.study(OVER)

@@ -293,6 +293,7 @@ min_boots = 1
 """
 
 
+@pytest.mark.release
 @pytest.mark.timeout(900)
 def test_a_study_of_a_router_between_ends_that_are_guests(lab: Lab) -> None:
     run = lab.home / "run"

@@ -11,9 +11,8 @@ use hypertare_plan::Knob;
 use super::{Around, KnobKind, KnobTarget, OTHER_KIND, Wanted};
 use crate::process::cgroup::Scope;
 use crate::process::weights::Groups;
-use crate::xen::scheduler::DRIVER_DOMAIN;
 use crate::xen::store::Store;
-use crate::xen::{Role, journal, role, scheduler, toolstack};
+use crate::xen::{DRIVER_DOMAIN, Role, journal, role, scheduler, toolstack};
 
 /// Where weights can be changed: a bench's groups with CPU weights, if it has some; and the scope that is
 /// in the names of this run's Xen guests, on a host that is not the experiment's own.
@@ -32,11 +31,11 @@ impl KnobTarget for Guest {
     }
 
     fn read(&self) -> Result<String> {
-        Ok(scheduler::weight(&self.0)?.to_string())
+        Ok(scheduler::weight(scheduler::number_of(&self.0)?)?.to_string())
     }
 
     fn write(&self, value: &str) -> Result<()> {
-        scheduler::set_weight(&self.0, parse(value)?)
+        scheduler::set_weight(scheduler::number_of(&self.0)?, parse(value)?)
     }
 }
 

@@ -67,15 +67,14 @@ impl Domain {
                 None => error,
             },
         )?;
-        let id = tools::run("xl", &["domid", &domain.name], LIMIT)?;
-        let id = id.trim().parse().with_context(|| format!("xl says {id:?} is its number"))?;
+        let id = scheduler::number_of(&domain.name)?;
         domain.id = id;
         for (place, interface) in node.interfaces.iter().enumerate() {
             let link = link_of(bench, interface)?;
             domain.joints.push(Joint::of(id, place, interface, link)?);
         }
         if let Some(weight) = plan.weight {
-            scheduler::set_weight(&domain.name, weight)?;
+            scheduler::set_weight(id, weight)?;
         }
         Ok(domain)
     }

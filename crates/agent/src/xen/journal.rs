@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 
 use anyhow::{Context, Result};
 
-use super::scheduler;
 use super::store::Store;
+use super::{DRIVER_DOMAIN, scheduler};
 use crate::process::cgroup::Scope;
 
 const ROOT: &str = "/tool/hypertare";
@@ -75,7 +75,7 @@ pub fn scopes(store: &mut Store<impl Read + Write>) -> Result<Vec<Scope>> {
 pub fn put_back(store: &mut Store<impl Read + Write>, scope: &Scope) -> Result<()> {
     let Some(weight) = noted(store, scope)? else { return Ok(()) };
     let weight = weight.parse().with_context(|| format!("{weight:?} is no weight"))?;
-    scheduler::set_weight(scheduler::DRIVER_DOMAIN, weight)?;
+    scheduler::set_weight(DRIVER_DOMAIN, weight)?;
     strike_out(store, scope)
 }
 

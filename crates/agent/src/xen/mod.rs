@@ -3,8 +3,9 @@
 //! - in dom0: [`control`] starts what Xen's tools need once the machine has booted; [`domain`] makes
 //!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
 //!   its bridge; [`block`] is the one that
-//!   names the device of its disk; [`scheduler`] sets weights; [`placement`] reports what runs on which CPU; [`account`] asks the hypervisor for CPU time and whether
-//!   a guest runs; [`store`] reports when to ask that.
+//!   names the device of its disk; [`scheduler`] sets weights; [`placement`] reports what runs on which
+//!   CPU; [`account`] asks the hypervisor for CPU time and whether a guest runs, both by [`hypercall`];
+//!   [`store`] reports when to ask that.
 //! - on a user's host: [`toolstack`] names a run's guests after it, [`keeper`] does for them what cannot be
 //!   done in a sandbox, [`cleanup`] removes what they leave, [`journal`] notes what is to be put back.
 //! - in a guest: [`console`] is the way in and out. A PV guest has no virtio; its console is a ring
@@ -18,6 +19,7 @@ pub mod cleanup;
 pub mod console;
 pub mod control;
 pub mod domain;
+pub mod hypercall;
 pub mod journal;
 pub mod keeper;
 pub mod placement;

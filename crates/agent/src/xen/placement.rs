@@ -7,11 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hypertare_plan::VirtualCpus;
 
-use super::scheduler::DRIVER_DOMAIN;
 use super::tools;
 use crate::process::cpu_list;
 
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// The driver domain's name for `xl`.
+const DRIVER_DOMAIN: &str = "Domain-0";
 
 /// The driver domain's, asked for once: nobody changes them while a bench stands.
 ///
