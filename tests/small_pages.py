@@ -1,9 +1,8 @@
 """A plugin of pytest's: what tests start has no huge pages.
 
 Each boot of an emulated machine takes some 800 MB anew. Where this host is itself a guest that gives free
-memory back (a balloon's free page reporting), a huge page is hardly ever there, and has to be fetched and
-cleared: 3 s of CPU time a boot, in small pages half a second. What is measured in virtual time knows nothing
-of it.
+memory back (a balloon's free page reporting), a huge page has to be fetched and cleared: up to 3 s of CPU
+time a boot, in small pages half a second. What is measured in virtual time knows nothing of it.
 """
 
 import ctypes

@@ -352,6 +352,7 @@ min_boots = 1
 """
 
 
+@pytest.mark.release
 @pytest.mark.xdist_group("emulated")
 def test_vhost_that_looks_for_more_work_takes_more_cpu_and_answers_sooner(lab: Lab) -> None:
     """On three CPUs: on two it takes the peer's time, and a single boot may show the contrary."""

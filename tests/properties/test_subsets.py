@@ -66,7 +66,7 @@ def parts(draw: Any) -> tuple[int, frozenset[int], frozenset[int]]:
     return number, frozenset(range(whole)) - missing, frozenset(failed)
 
 
-@searched(40)
+@searched(16)
 @given(parts())
 @example((0, frozenset(range(0)), frozenset()))
 @example((0, frozenset(range(53)), frozenset()))

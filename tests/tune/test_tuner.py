@@ -73,12 +73,12 @@ def test_where_nothing_matters_the_default_is_kept(
     """At most 5 % of tunings recommend something, also where boots treat settings differently."""
     found = [
         tune(MadeUp(nothing, seed, noise, boot_noise=boot_noise), KNOBS, goal, seed=seed, budget=60)
-        for seed in range(120)
+        for seed in range(60)
     ]
     wrong = [one for one in found if one.recommended is not None]
-    assert len(wrong) <= 6
+    assert len(wrong) <= 3
     promised = [one.confirmed for one in found if one.confirmed is not None]
-    assert len(promised) > 20
+    assert len(promised) > 10
     # The winner's curse: what the search promised flatters, the confirmation does not.
     assert sum(one.promised for one in promised) / len(promised) > 0.01
     mean = sum(one.mean.interval.estimate for one in promised) / len(promised)
