@@ -230,6 +230,8 @@ def test_two_hosts_have_boots_by_turns_and_one_that_is_lost_is_missed(
 
         shared = lab.run(
             *("run", "study.toml", "--set", "workloads.tcp.rate=50 % of capacity"),
+            # Long enough that a stream carries something on a busy host, too.
+            *("--set", "workloads.tcp.duration=400ms"),
             *("--set", "design.max_trials=4", "--set", "design.min_trials=4", "--out", "shared"),
             **there.env,
         )
