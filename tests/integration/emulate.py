@@ -69,6 +69,8 @@ def boot(
         *(agent_binary(), "emulate", f"--emulator={emulator.build().program}", "--limit=300"),
         *(f"--kernel={image.kernel}", f"--records={reported}", f"--console={printed}"),
         *(f"--initramfs={one}" for one in (image.initramfs, *behind, plan)),
+        # As in `Lab.study`.
+        "--kernel-arg=rodata=off",
         *options,
     ]
     if image.hypervisor is not None:

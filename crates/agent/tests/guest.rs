@@ -36,6 +36,9 @@ fn path(variable: &str) -> PathBuf {
     }
 }
 
+/// Spares an emulated kernel a check of all its page tables, a quarter of its boot.
+const QUICKER: &str = "rodata=off";
+
 fn guest(kernel_args: &[&str]) -> Guest {
     Guest {
         cpus: 1,
@@ -45,7 +48,11 @@ fn guest(kernel_args: &[&str]) -> Guest {
         initramfs: vec![path("HYPERTARE_INITRAMFS")],
         boot_limit_s: LIMIT.as_secs_f64(),
         settings: GuestSettings {
-            kernel_args: kernel_args.iter().map(|&word| word.to_owned()).collect(),
+            kernel_args: kernel_args
+                .iter()
+                .chain([&QUICKER])
+                .map(|&word| word.to_owned())
+                .collect(),
             ..GuestSettings::default()
         },
         shared_memory: None,
@@ -540,7 +547,7 @@ fn command(kernel_args: &[&str]) -> Command {
     let mut command = Command::new(AGENT);
     command.arg("guest").arg("--kernel").arg(path("HYPERTARE_KERNEL"));
     command.arg("--initramfs").arg(path("HYPERTARE_INITRAMFS")).args(["--limit", "60"]);
-    for word in kernel_args {
+    for word in kernel_args.iter().chain([&QUICKER]) {
         command.args(["--kernel-arg", word]);
     }
     command.stdin(Stdio::null());

@@ -124,7 +124,7 @@ def make(
         host_limit_s=study.emulated.host_limit,
         nics=nics,
         cpu_model=study.sut.cpu_model,
-        kernel_args=study.sut.kernel_args if kind.takes_kernel_args else (),
+        kernel_args=study.sut.kernel_args if kind.kernel_args is None else kind.kernel_args,
         profile=kind.profile,
         modules=(
             *kind.modules,

@@ -28,7 +28,7 @@ class PcClass:
       its own memory.
     - `has_driver_domain`: the driver domain has memory of its own, and the hypervisor a scheduler.
     - `unpacks_programs`: the host has the archive of its guests' programs.
-    - `takes_kernel_args`: its kernel is under test and gets the study's arguments.
+    - `kernel_args`: what its kernel is given; None where that is under test and gets the study's arguments.
     """
 
     name: str
@@ -41,7 +41,7 @@ class PcClass:
     guest_overhead: int = 0
     has_driver_domain: bool = False
     unpacks_programs: bool = False
-    takes_kernel_args: bool = True
+    kernel_args: tuple[str, ...] | None = None
 
 
 PC = PcClass("pc", "emulated", boot_s=4.5)
