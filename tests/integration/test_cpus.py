@@ -107,7 +107,7 @@ def test_the_whole_course_is_the_same_however_often_it_is_interrupted(tmp_path: 
     with busy():
         again = course(image, tmp_path / "again", seed=1, **KICKED_OFTEN)
     # After its last word a machine is stopped by another thread, at no time of its own.
-    assert len(first) > 30 and first[:-1] == again[:-1]
+    assert len(first) > 20 and first[:-1] == again[:-1]
     other = course(image, tmp_path / "other", seed=2)
     assert not {*first} & {*other[10:]}
 

@@ -16,6 +16,7 @@ from hypertare.machines.host import settings
 from hypertare.machines.host.kvm import _FILE, Choice, _key, _remember
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
+from tests import small_pages
 from tests.integration.lab import Lab, Started, cache, summary, trials, until
 from tests.machines.host.made_up import INTEL, MadeUp
 
@@ -110,7 +111,8 @@ def test_4k_pages_and_cpus_bound_one_to_one(lab: Lab) -> None:
 
 def test_transparent_pages_and_the_number_of_cpus_as_a_factor(lab: Lab) -> None:
     study(lab, 'pages = "thp"', factors='"sut.cpus" = [1, 2]')
-    ran = begin(lab).end()
+    with small_pages.lifted():
+        ran = begin(lab).end()
     if "[never]" in THP.read_text():
         assert ran.status == 1
         assert "transparent huge pages are switched off" in ran.said
