@@ -33,7 +33,7 @@ KVM_HOST = PcClass(
     own_memory=640 << 20,  # its image is there twice while it is unpacked
     guest_overhead=96 << 20,  # QEMU's
     unpacks_programs=True,
-    kernel_args=("rodata=off",),  # else a quarter of its boot is a check of all its page tables
+    kernel_args=("rodata=off",),  # else a sixth of its boot is a check of all its page tables
 )
 
 

@@ -1,5 +1,5 @@
 //! Requests of the driver domain to the hypervisor, through the kernel's /dev/xen/privcmd: without starting
-//! a program, which on an emulated machine takes half a second of CPU time.
+//! a program, which on an emulated machine takes a quarter of a second of CPU time.
 //!
 //! Their layout belongs to one version of Xen's tool interface, which they name; another version refuses
 //! them with EACCES. Source: Xen 4.17, public/sysctl.h and public/domctl.h, and the kernel's
