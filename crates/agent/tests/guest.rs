@@ -36,7 +36,7 @@ fn path(variable: &str) -> PathBuf {
     }
 }
 
-/// Spares an emulated kernel a check of all its page tables, a quarter of its boot.
+/// Spares an emulated kernel a check of all its page tables when it boots.
 const QUICKER: &str = "rodata=off";
 
 fn guest(kernel_args: &[&str]) -> Guest {
