@@ -40,6 +40,22 @@ def test_a_defect_is_a_sentence_and_a_file_for_its_report(tmp_path: Path) -> Non
     assert "Traceback" in file.read_text() and "in broken" in file.read_text()
 
 
+def test_an_interrupt_while_a_class_is_made_is_no_defect(tmp_path: Path) -> None:
+    interrupted = BREAK.replace(
+        'raise ZeroDivisionError("a thing of two\\nlines")',
+        """
+    class Name:
+        def __set_name__(self, *_):
+            raise KeyboardInterrupt
+    class Named:
+        name = Name()
+""",
+    )
+    ended = broken(interrupted, tmp_path)
+    assert (ended.returncode, ended.stderr) == (130, "hypertare: interrupted.\n")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_defect_without_room_for_a_file_shows_its_traceback(tmp_path: Path) -> None:
     full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
     ended = broken(

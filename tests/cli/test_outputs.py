@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hypertare.base.errors import MachineError
 from hypertare.cli.options import write_result
-from tests import factory
+from tests import commands, factory
 
 STUDY = """
 name = "small"
@@ -30,14 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def hypertare(folder: Path, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hypertare", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=folder,
-        env=os.environ | env,
-    )
+    return commands.run(*words, folder=folder, env=env)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import commands
 
 ROOT = os.geteuid() == 0
 STUDY = """
@@ -25,14 +25,7 @@ type = "burn"
 
 
 def ask(folder: Path, *words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "hypertare", words[0], "--dry-run", *words[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = commands.run(words[0], "--dry-run", *words[1:], folder=folder)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 

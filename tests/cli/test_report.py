@@ -15,14 +15,13 @@ import pytest
 from hypertare.protocol.constants import RUN_FILE
 from hypertare.report.page import charting_library
 from hypertare.runs.summary import Summary
-from tests import factory
+from tests import commands, factory
 
 SCRIPT = replace(factory.Script(), fail=frozenset())
 
 
 def hypertare(*arguments: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "hypertare", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=120)
+    return commands.run_for_bytes(*arguments)
 
 
 @pytest.fixture(scope="module")

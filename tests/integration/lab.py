@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import commands
+
 MARK = "HYPERTARE_TEST_MARK"
 PATIENCE_S = 400.0
 """For anything to happen on a loaded machine; nothing waits that long when all is well."""
@@ -107,7 +109,7 @@ class Lab:
         is_virtual = any(Path(word).name in self.virtual for word in words)
         if is_virtual and words[0] == "run" and not {"--jobs", "--cluster"} & {*words}:
             words += ["--jobs", "1"]
-        return Started(self, [*wrap, self.python, "-m", "hypertare", *words], env)
+        return Started(self, words, env, wrap)
 
     def run(
         self,
@@ -164,19 +166,20 @@ class Lab:
 class Started:
     """A `hypertare` under way."""
 
-    def __init__(self, lab: Lab, argv: list[str], env: dict[str, str]) -> None:
+    def __init__(
+        self, lab: Lab, words: list[str], env: dict[str, str], wrap: tuple[str, ...] = ()
+    ) -> None:
         self.lab = lab
         self._begun = time.monotonic()
         self._out = (lab.home / f"out-{uuid.uuid4().hex}").open("w+b")
         self._err = (lab.home / f"err-{uuid.uuid4().hex}").open("w+b")
-        self.process = subprocess.Popen(
-            argv,
-            cwd=lab.work,
+        self.process = commands.start(
+            *words,
+            folder=lab.work,
             env={**lab.env, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=self._err,
-            start_new_session=True,
+            out=Path(self._out.name),
+            err=Path(self._err.name),
+            python=(*wrap, lab.python) if wrap or lab.python != sys.executable else (),
         )
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
@@ -218,7 +221,6 @@ class Started:
 
     def said(self) -> str:
         """What it has said so far on its standard error."""
-        # The process writes where this file's own place is: it is left alone.
         return Path(self._err.name).read_text(errors="replace")
 
     @property

@@ -26,7 +26,7 @@ platforms = ["native", "{platform}"]
 memory = "256M"
 [workloads.tcp]
 type = "stream"
-duration = "300ms"
+duration = "600ms"
 [workloads.burn]
 type = "burn"
 duration = "100ms"
@@ -45,7 +45,7 @@ def there(lab: Lab) -> Iterator[Machine]:
         yield one
 
 
-def begin(lab: Lab, there: Machine, trials: int = 8) -> Started:
+def begin(lab: Lab, there: Machine, trials: int = 6) -> Started:
     lab.study(STUDY.format(reach=there.reach, platform="container", trials=trials))
     return lab.start("run", "study.toml", "--out", "run", **there.env)
 

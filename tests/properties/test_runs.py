@@ -7,8 +7,6 @@ import io
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import cache
@@ -27,7 +25,7 @@ from hypertare.cli.report import Format, report
 from hypertare.cli.run import run as run_study
 from hypertare.protocol.constants import RUN_FILE
 from hypertare.study import StudyFile
-from tests import factory
+from tests import commands, factory
 from tests.properties.mutations import ODD, corpus, mutated, searched
 from tests.properties.studies import right_studies
 
@@ -152,12 +150,7 @@ def test_through_the_command_line(path: Path, right: Path) -> None:
             ("compare", right, folder),
             ("run", "--resume", "--dry-run", "--out", folder),
         ):
-            ran = subprocess.run(
-                [sys.executable, "-m", "hypertare", *map(str, argv)],
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
+            ran = commands.run(*argv)
             assert ran.returncode in (0, 1, 2, 4, 6), ran
             assert "Traceback" not in ran.stderr and "defect" not in ran.stderr, ran.stderr
 

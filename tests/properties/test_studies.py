@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import subprocess
-import sys
 import time
 import tomllib
 from functools import cache
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 
 from hypertare.base.errors import InputError
 from hypertare.cli.run import run
+from tests import commands
 from tests.properties.mutations import (
     CORPUS,
     ODD,
@@ -105,8 +105,7 @@ def test_through_the_command_line(folder: Path) -> None:
             for name in ("an-executable", "defaults-of-tune-are-text")
         ),
     ):
-        argv = [sys.executable, "-m", "hypertare", "run", str(study), "--dry-run"]
-        ran = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+        ran = commands.run("run", study, "--dry-run")
         assert ran.returncode in status, ran
         assert "Traceback" not in ran.stderr and "defect" not in ran.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,18 +19,13 @@ from hypertare.base.errors import MachineError
 from hypertare.base.paths import walk_plugin
 from hypertare.walk import processors, run
 from hypertare.walk.processors import Options
+from tests import commands
 
 pytestmark = pytest.mark.runs
 
 
 def walk(*argv: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hypertare", "walk", *argv],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | settings,
-    )
+    return commands.run("walk", *argv, env=settings)
 
 
 def summary(tmp_path: Path, *command: str, processor: str = "zen4") -> dict[str, Any]:

@@ -99,6 +99,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as error:
+        # Python makes another error of one that comes while it makes a class.
+        if _by_interrupt(error):
+            _interrupted()
         _unforeseen(error)
     finally:
         interrupt.over()
