@@ -16,6 +16,7 @@ from hypertare.runs.store import Store
 from hypertare.study import StudyFile
 from hypertare.study import file as builtin
 from hypertare.study.file import builtin_names
+from tests import commands
 from tests.tools import loaded
 
 ROOT = Path(__file__).parents[1]
@@ -151,10 +152,13 @@ def test_wrong_words_cost_nothing() -> None:
 
 
 @pytest.mark.runs
-def test_stale_pages_are_listed_with_how_long_they_take() -> None:
-    done = subprocess.run([sys.executable, TOOL, "--stale"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    listed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+def test_stale_pages_are_listed_with_how_long_they_take(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["results", "--stale"])
+    monkeypatch.setattr(results, "_output", lambda words: commands.run(*words[3:]).stdout)
+    results.main()
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     stale = [
         path.stem
         for path in results.pages()
