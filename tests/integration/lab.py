@@ -28,6 +28,11 @@ PATIENCE_S = 400.0
 IN_GUEST = "set -- $(head -n 1 /proc/meminfo); [ $2 -lt 262144 ]"
 """A shell test that holds in a guest with less than 256 MiB of memory, and on no host."""
 
+NEW_PYTHON = ("env",)
+"""Wraps a command so that it starts a Python of its own, with another seed of hashes and with the limits of
+this moment (`tests.commands`).
+"""
+
 OF_A_TEST = ("pytest-of-", "hypertare-battery-")
 """How directories begin that tests have for themselves."""
 

@@ -13,7 +13,7 @@ from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
 from hypertare.walk import processors
 from tests.integration import emulate
-from tests.integration.lab import Lab, own_cache, reported, summary
+from tests.integration.lab import NEW_PYTHON, Lab, own_cache, reported, summary
 from tests.integration.stops import KICKED, KICKED_OFTEN, busy, stopping
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
@@ -82,7 +82,7 @@ def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: L
         assert figures["lock_500_500_on_2_per_ms"] <= 2 * figures["lock_500_500_on_1_per_ms"]
         assert figures["lock_500_500_held_twice_us"] <= 2.5, figures
     with busy():
-        again = lab.run("run", study, "--fresh", "--out", "again", **KICKED)
+        again = lab.run("run", study, "--fresh", "--out", "again", wrap=NEW_PYTHON, **KICKED)
     assert again.status == 0, again.said
     assert reported(lab.work / "first") == reported(lab.work / "again")
 
@@ -198,6 +198,7 @@ def test_guests_of_several_cpus_repeat_whatever_the_host_does(lab: Lab) -> None:
     assert first.status == 0, first.said
     with stopping(lab) as often:
         # Of different classes of PCs two at a time.
-        again = lab.run("run", study, "--fresh", "--jobs", "2", "--out", "again", **KICKED)
+        asked = ("--fresh", "--jobs", "2", "--out", "again")
+        again = lab.run("run", study, *asked, wrap=NEW_PYTHON, **KICKED)
     assert again.status == 0, again.said
     assert often[0] > 100 and reported(lab.work / "first") == reported(lab.work / "again")

@@ -28,7 +28,7 @@ from hypertare.machines.image.cache import Cache
 from hypertare.protocol import plan
 from hypertare.protocol.records import KnobOutcome, TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, falsify, own_cache, reported, until
+from tests.integration.lab import NEW_PYTHON, Lab, Traces, falsify, own_cache, reported, until
 from tests.integration.stops import busy
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
@@ -115,7 +115,8 @@ def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> 
     first = lab.run("run", study, "--jobs", "4", "--out", "first")
     assert first.status == 0, first.said
     with busy():
-        again = lab.run("run", study, "--jobs", "1", "--fresh", "--out", "again")
+        asked = ("--jobs", "1", "--fresh", "--out", "again")
+        again = lab.run("run", study, *asked, wrap=NEW_PYTHON)
         lab.env["HYPERTARE_CACHE"] = own_cache(lab, "other")
         _interrupt(lab, study)
     assert again.status == 0, again.said

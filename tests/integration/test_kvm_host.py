@@ -17,7 +17,7 @@ from hypertare.machines.host.kvm import _FILE, Choice, _key, _remember
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
 from tests import small_pages
-from tests.integration.lab import Lab, Started, cache, summary, trials, until
+from tests.integration.lab import NEW_PYTHON, Lab, Started, cache, summary, trials, until
 from tests.machines.host.made_up import INTEL, MadeUp
 
 pytestmark = pytest.mark.guest
@@ -112,7 +112,7 @@ def test_4k_pages_and_cpus_bound_one_to_one(lab: Lab) -> None:
 def test_transparent_pages_and_the_number_of_cpus_as_a_factor(lab: Lab) -> None:
     study(lab, 'pages = "thp"', factors='"sut.cpus" = [1, 2]')
     with small_pages.lifted():
-        ran = begin(lab).end()
+        ran = lab.run("run", "study.toml", "--out", "run", wrap=NEW_PYTHON)
     if "[never]" in THP.read_text():
         assert ran.status == 1
         assert "transparent huge pages are switched off" in ran.said

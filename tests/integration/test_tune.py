@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lab import MARK, Lab, falsify, own_cache, trials
+from tests.integration.lab import MARK, NEW_PYTHON, Lab, falsify, own_cache, trials
 from tests.made_cluster import MadeCluster
 
 VIRTUAL = """
@@ -77,7 +77,8 @@ def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs_and_on_workers(
         assert ran.status == 0 and f"cluster: {made.address}, 1 worker" in ran.err, ran.said
         refused = lab.run("tune", study, "--cluster", made.address, "--jobs", "2")
         assert refused.status == 2 and "--jobs says how many boots this host" in refused.said
-    ran = lab.run("tune", study, "--jobs", "4", "--fresh", "--out", "jobs-4")
+    asked = ("--jobs", "4", "--fresh", "--out", "jobs-4")
+    ran = lab.run("tune", study, *asked, wrap=NEW_PYTHON)
     assert ran.status == 0, ran.said
     one, four = (found(lab.work / name) for name in ("workers", "jobs-4"))
     assert without_times(one) == without_times(four)

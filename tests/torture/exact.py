@@ -29,7 +29,7 @@ from tests.integration import (
     test_via,
     test_xen,
 )
-from tests.integration.lab import Lab, own_cache, reported, trials
+from tests.integration.lab import NEW_PYTHON, Lab, own_cache, reported, trials
 from tests.integration.stops import KICKED_OFTEN, busy, stopping
 
 STUDY = """
@@ -161,7 +161,9 @@ def _alone_and_disturbed(lab: Lab, study: Path) -> int:
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "two")
     with busy(), stopping(lab) as often:
         disturbed = ("--jobs", "1", "--out", "disturbed")
-        second = lab.run("run", study, *disturbed, patience_s=PATIENCE_S, **KICKED_OFTEN)
+        second = lab.run(
+            *("run", study, *disturbed), wrap=NEW_PYTHON, patience_s=PATIENCE_S, **KICKED_OFTEN
+        )
     assert second.status == 0, second.said
     assert often[0] > 100, "no machine was stopped"
     return often[0]
