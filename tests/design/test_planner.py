@@ -450,3 +450,18 @@ def test_weights_of_guests_of_this_host_are_made_where_they_are_asked_for() -> N
         *((f"guest2-{n}", n) for n in (1, 2, 3)),
     ]
     assert made('[factors]\n"knobs.driver_weight" = [256, 512]')[0]
+
+
+def test_weights_of_guests_are_varied_as_lists() -> None:
+    levels = '[factors]\n"knobs.guest_weights" = [[1, 2, 3], [3, 2, 1]]'
+    file = StudyFile(f"{MANY}{levels}", "many.toml")
+    plot = make(file.study(), 1).plots[0]
+    guest = next(v for v in plot.variants if v.platform == "guest")
+    for level in file.study().all_factors["knobs.guest_weights"]:
+        study = file.cell({"knobs.guest_weights": level})
+        found = planner.make_trial(7, study, "tcp", guest, plot, ON).knobs
+        weights = [s.knob.weight for s in found if isinstance(s.knob, plan.SchedulerWeight)]
+        assert ",".join(map(str, weights)) == level
+    too_few = StudyFile(f"{MANY}{levels.replace('[3, 2, 1]', '[3, 2]')}", "many.toml")
+    with pytest.raises(InputError, match=r"guest_weights has 2 of them for sut\.guests = 3"):
+        too_few.study()

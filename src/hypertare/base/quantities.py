@@ -92,7 +92,9 @@ def cpus_text(cpus: tuple[int, ...]) -> str:
 
 
 def _as_level(given: object) -> object:
-    """Turns a list of CPUs into its text: in cells, tables and commands a level is a single value."""
+    """Turns a list of CPUs, or of weights, into its text: in cells, tables and commands a level is a single
+    value.
+    """
     if isinstance(given, list | tuple) and given and all(map(_is_cpu, given)):
         return cpus_text(tuple(given))
     return given

@@ -6,11 +6,12 @@ Each knob stands in a file beside this one, alone or with those that one reads w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from hypertare.base.closed import Settings
 from hypertare.platforms.commands import Maker
@@ -19,6 +20,17 @@ from hypertare.protocol import plan
 Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 Weight = Annotated[int, Field(ge=1, le=65535)]
 """Of a scheduler: xl(1), sched-credit and sched-credit2."""
+
+
+def _listed(given: object) -> object:
+    """Turns `256,512`, as the level of a factor has it, into a list of numbers."""
+    if isinstance(given, str) and re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", given):
+        return [int(part) for part in given.split(",")]
+    return given
+
+
+Weights = Annotated[tuple[Weight, ...], BeforeValidator(_listed)]
+"""Of several guests, in their order."""
 
 Place = Literal[
     "link",

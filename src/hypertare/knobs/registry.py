@@ -18,7 +18,7 @@ from hypertare.knobs.interrupts import (
     CoalescingSettings,
     DeferSettings,
 )
-from hypertare.knobs.knob import Count, KnobKind, Weight
+from hypertare.knobs.knob import Count, KnobKind, Weight, Weights
 from hypertare.knobs.ksm import KSM, KsmSettings
 from hypertare.knobs.mtu import MTU, MtuBytes
 from hypertare.knobs.napi import (
@@ -134,8 +134,10 @@ class Knobs(Settings):
     """The driver domain's weight in Xen's scheduler, normally 256; for guests of this host the weight of
     [what moves their packets](routers.md#the-driver-domain-of-this-host).
     """
-    guest_weights: tuple[Weight, ...] | None = None
-    """The guests' weights in Xen's scheduler, normally 256: a list in their order."""
+    guest_weights: Weights | None = None
+    """The guests' weights in Xen's scheduler, normally 256: a list in their order. Varied, a list of lists:
+    `[[256, 512], [512, 256]]`.
+    """
 
     def level(self, kind: KnobKind[Any]) -> Any:
         """What the study says of it; none where it is left as it is."""

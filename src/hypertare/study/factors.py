@@ -85,7 +85,7 @@ def levels_are_single_values(study: Study) -> None:
         if strange is not None:
             raise ValueError(
                 f'factors."{path}": a level is one value (a text, a number, true, false) or a list of '
-                "CPUs, and this one is another list: make a study of each"
+                "CPUs or weights, and this one is another list: make a study of each"
             )
 
 

@@ -63,7 +63,9 @@ def _shape(given: object) -> object:
         raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
     levels = as_levels(given)
     if any(not isinstance(level, str | int | float | bool) for level in levels):
-        raise ValueError("a level is one value or a list of CPUs, no other list and no table")
+        raise ValueError(
+            "a level is one value or a list of CPUs or weights, no other list and no table"
+        )
     return levels
 
 
