@@ -1,5 +1,7 @@
 """For every test."""
 
+# While it loads it looks at every module that is loaded: a second longer where tests are.
+import MLRsearch  # noqa: F401
 import pytest
 from hypothesis import settings
 
