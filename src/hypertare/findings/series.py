@@ -113,11 +113,11 @@ def common(cells: Iterable[Cell]) -> Cell:
 def agree(one: Series, other: Series, but: Collection[str] = ()) -> bool:
     """Whether their cells have the same level of every factor that both have, but for some."""
     theirs = other.cell
-    return all(
-        same(level, theirs[factor])
-        for factor, level in one.cell.items()
-        if factor in theirs and factor not in but
-    )
+    # A report of hundreds of cells asks a million times; `all` of a generator takes twice as long.
+    for factor, level in one.cell.items():
+        if factor in theirs and factor not in but and not same(level, theirs[factor]):
+            return False
+    return True
 
 
 def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:
