@@ -33,27 +33,17 @@ _AT_FIRST = dict(os.environ)
 _PR_SET_MM = 35
 _PR_SET_MM_MAP = 14
 _PR_SET_MM_MAP_SIZE = 15
+_PLACES = (
+    *("start_code", "end_code", "start_data", "end_data", "start_brk", "brk", "start_stack"),
+    *("arg_start", "arg_end", "env_start", "env_end", "auxv"),
+)
 
 
 class _MemoryMap(ctypes.Structure):
     """`struct prctl_mm_map` of linux/prctl.h."""
 
     _fields_ = (
-        *(
-            (name, ctypes.c_uint64)
-            for name in (
-                *(
-                    "start_code",
-                    "end_code",
-                    "start_data",
-                    "end_data",
-                    "start_brk",
-                    "brk",
-                    "start_stack",
-                ),
-                *("arg_start", "arg_end", "env_start", "env_end", "auxv"),
-            )
-        ),
+        *((name, ctypes.c_uint64) for name in _PLACES),
         ("auxv_size", ctypes.c_uint32),
         ("exe_fd", ctypes.c_uint32),
     )
@@ -106,7 +96,7 @@ def start(
     """
     if not python and can_fork() and not _changes_the_interpreter(env):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tests.loaded"])
+        context.set_forkserver_preload(["tests.preloaded"])
         asked = (words, str(folder), dict(env), str(out), str(err))
         process = context.Process(target=_become, args=asked, daemon=True)
         # Where `tests` is found; the test may be elsewhere.

@@ -100,7 +100,7 @@ def main() -> None:
         sys.exit(141)
     except Exception as error:
         # Python makes another error of one that comes while it makes a class.
-        if _by_interrupt(error):
+        if isinstance(error.__cause__, KeyboardInterrupt):
             _interrupted()
         _unforeseen(error)
     finally:
