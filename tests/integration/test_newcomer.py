@@ -109,8 +109,12 @@ def test_which_of_two_commands_is_faster(two: Seen) -> None:
     assert len(two.lines) <= LINES + 2 * BUSY, two.text
     title = next(place for place, line in enumerate(two.lines) if line.startswith("gzip -1"))
     rows = two.lines[title + 1 : title + 4]
-    changes = [re.search(r"^  (native|container) +▼ −[\d.]+ %", row) for row in rows]
+    # On a busy machine four rounds may not show it.
+    changes = [re.search(r"^  (native|container) +[▼?] −[\d.]+ %", row) for row in rows]
     assert any(changes), two.text
+    assert "gzip -1 -kc data is the fastest natively" in two.words or (
+        "gzip -1 -kc data leads natively, not shown to be the fastest" in two.words
+    )
 
 
 def test_where_is_my_result(newcomer: Lab, weighed: Seen, two: Seen) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.integration.lab import Lab, summary, trials
@@ -32,6 +34,27 @@ def test_a_figure_of_the_commands_own_leads(lab: Lab) -> None:
     assert all(one["better"] == "higher" and one["estimate"] > 100 for one in leading)
     assert "events per second (higher is better), n = 3 blocks" in ran.out
     assert "elapsed (" not in ran.out
+
+
+LESS, MORE = (f"echo ops: {hundreds}0$(date +%N | tail -c 2)" for hundreds in (3, 5))
+"""One prints 300 to 309, the other 500 to 509."""
+
+
+@pytest.mark.parametrize(("options", "best"), [(("--higher-is-better",), MORE), ((), LESS)])
+def test_of_two_commands_the_one_with_the_better_figure_is_named(
+    lab: Lab, options: tuple[str, ...], best: str
+) -> None:
+    figure = ("--value", "ops: ([0-9]+)", *options)
+    ran = lab.run("weigh", *FEW, *figure, "--out", "run", LESS, MORE)
+    assert ran.status == 0, ran
+    found = summary(lab.work / "run")
+    assert {one["against"] for one in found["fastest"]} == {best}
+    assert found["question"].startswith("Which is better, on every platform: ")
+    other = LESS if best == MORE else MORE
+    assert f"{best} is the best by ops natively; against {other}: 1." in ran.said
+    assert re.search(r"1\.[67]\d? times as good in the container \(1\.\d+ to 1\.\d+\)", ran.said), (
+        ran
+    )
 
 
 def test_json_has_a_way_to_it_and_a_run_without_the_figure_fails(lab: Lab) -> None:

@@ -161,11 +161,24 @@ def test_of_several_commands_the_fastest_is_named_first(report: Report) -> None:
     reported = answers.fastest(report.summary.model_copy(update={"fastest": many}), report.wording)
     assert reported is not None and reported.tone == "same"
     assert reported.text == (
-        "zstd is the fastest natively; against gzip: 11 times as fast natively (8.1 to 14), "
+        "zstd leads natively, not shown to be the fastest; "
+        "against gzip: 11 times as fast natively (8.1 to 14), "
         "9.8 times as fast in the guest (7.0 to 13); against pigz: no difference shown natively "
         "(0.99 to 1.1), 2.0 times as slow in the guest (1.7 to 2.5)"
     )
     clear = report.summary.model_copy(update={"fastest": many[:2]})
     reported = answers.fastest(clear, report.wording)
     assert reported is not None and reported.tone == "gains"
+    assert reported.text.startswith("zstd is the fastest natively; against gzip: 11 times as fast")
     assert answers.fastest(report.summary, report.wording) is None
+
+
+def test_the_best_by_a_figure_of_its_own_is_called_so(report: Report) -> None:
+    """Half of the figure is lost (40 to 60 %) where more is better: twice as good, 1.7 to 2.5 times."""
+    own = {"response": "ops", "unit": "", "better": "higher"}
+    one = raced("native", "gzip", 0.5, "costs", cost_low=0.4, cost_high=0.6)
+    summary = report.summary.model_copy(update={"fastest": (one.model_copy(update=own),)})
+    reported = answers.fastest(summary, report.wording)
+    assert reported is not None and reported.text == (
+        "zstd is the best by ops natively; against gzip: 2.0 times as good natively (1.7 to 2.5)"
+    )

@@ -59,7 +59,7 @@ def study_file(
     workload = {key: setting for key, setting in asked.items() if setting is not None}
     raw: dict[str, object] = {
         "name": name,
-        "question": question or _question(commands, peer),
+        "question": question or _question(commands, peer, "faster" if value is None else "better"),
         "sut": {
             "platforms": platforms,
             **{name: levels[0] for name, levels in varied.items() if levels},
@@ -134,12 +134,12 @@ def value_of(
     }
 
 
-def _question(commands: Sequence[Command], peer: str | None) -> str:
+def _question(commands: Sequence[Command], peer: str | None, better: str) -> str:
     named = [f"`{shown(command)}`" for command in commands]
     served = "" if peer is None else f", served by `{peer}`"
     if len(named) == 1:
         return f"What does virtualisation cost {named[0]}{served}?"
-    return f"Which is faster, on every platform{served}: {' or '.join(named)}?"
+    return f"Which is {better}, on every platform{served}: {' or '.join(named)}?"
 
 
 def shown(command: Command) -> str:

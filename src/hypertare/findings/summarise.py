@@ -289,7 +289,9 @@ def _factors(
 
 
 def _fastest(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[LevelChange, ...]:
-    """Of commands that are compared, the others against the one that is fastest on the baseline."""
+    """Of commands that are compared, the others against the one that is best on the baseline: it takes the
+    least time, or its own figure is the best.
+    """
     from hypertare.findings.levels import factors_of, level_changes, referenced
     from hypertare.findings.series import series
 
@@ -298,14 +300,16 @@ def _fastest(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[LevelChange, 
     found: list[LevelChange] = []
     for factor in (one for one in factors if one.endswith(".command")):
         means: dict[str, list[float]] = {}
+        best = min
         for one in series(trials):
             response = leading.get(str(one.cell.get("workload")))
             if one.platform == meta.baseline and factor in one.cell and response is not None:
                 logs = [math.log(value) for value in one.values(response.name)[0] if value > 0]
                 means.setdefault(level_text(one.cell[factor]), []).extend(logs)
+                best = min if response.better == "lower" else max
         known = {level: fmean(logs) for level, logs in means.items() if logs}
         if len(known) > 1:
-            first = {factor: min(known, key=known.__getitem__)}
+            first = {factor: best(known, key=known.__getitem__)}
             compared = referenced({factor: factors[factor]}, first)
             found += level_changes(trials, compared, leading, rules, _concerns(meta))
     return tuple(found)

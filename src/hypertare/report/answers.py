@@ -53,7 +53,8 @@ def answer(summary: Summary, wording: Wording) -> Sentence | None:
 
 
 def fastest(summary: Summary, wording: Wording) -> Sentence | None:
-    """Which of several commands is the fastest natively, and by how much, in one line.
+    """Which of several commands is the best natively, and by how much, in one line. That it is is said only
+    where every comparison of the baseline shows it.
 
     For example: zstd is the fastest natively; against gzip: 11 times as fast natively (8.1 to 14),
     9.8 times as fast in the guest (7.0 to 13)
@@ -69,9 +70,17 @@ def fastest(summary: Summary, wording: Wording) -> Sentence | None:
         where = ("natively" if is_baseline else f"in the {one.platform}") + setting
         by_other.setdefault(shown(one.level), []).append(f"{_speed(one)} {where}{_of_speed(one)}")
     parts = (f"against {other}: {', '.join(found)}" for other, found in by_other.items())
-    text = f"{shown(every[0].against)} is the fastest natively; {'; '.join(parts)}"
+    best = "the fastest" if _is_time(every[0]) else f"the best by {word(every[0].response)}"
+    natively = [_tone(one) for one in every if find(one.platform).is_baseline]
+    is_best = bool(natively) and set(natively) == {"costs"}
+    is_it = f"is {best} natively" if is_best else f"leads natively, not shown to be {best}"
+    text = f"{shown(every[0].against)} {is_it}; {'; '.join(parts)}"
     clear = all(_tone(one) == "costs" for one in every)
     return Sentence("gains" if clear else "same", text)
+
+
+def _is_time(one: LevelChange) -> bool:
+    return one.response == "elapsed"
 
 
 def _speed(one: LevelChange) -> str:
@@ -80,16 +89,17 @@ def _speed(one: LevelChange) -> str:
     if one.verdict == "no difference shown":
         return "no difference shown"
     ratio = times_worse(one.cost, one.better)
+    fast, slow = ("fast", "slow") if _is_time(one) else ("good", "bad")
     if ratio < 1:
-        return f"{figures.significant(1 / ratio)} times as slow"
-    return f"{figures.significant(ratio)} times as fast"
+        return f"{figures.significant(1 / ratio)} times as {slow}"
+    return f"{figures.significant(ratio)} times as {fast}"
 
 
 def _of_speed(one: LevelChange) -> str:
-    """The interval as ratios of speed."""
+    """The interval as ratios."""
     if one.cost_low is None or one.cost_high is None or one.verdict == "undecided":
         return ""
-    ends = (1 + one.cost_low, 1 + one.cost_high)
+    ends = (times_worse(one.cost_low, one.better), times_worse(one.cost_high, one.better))
     if one.verdict == "gains":
         ends = (1 / ends[1], 1 / max(ends[0], 1e-9))
     low, high = (figures.significant(end) for end in ends)

@@ -614,8 +614,8 @@ class Summary(Closed):
     )
     levels: tuple[LevelChange, ...] = several("what the levels of factors change")
     fastest: tuple[LevelChange, ...] = several(
-        "of several commands: every other one against the one whose mean is least natively, as of "
-        "`levels`"
+        "of several commands: every other one against the one whose mean is best natively (the least "
+        "time, or the best figure of its own), as of `levels`"
     )
     effects: tuple[Effects, ...] = several("which factors matter most")
     noise: tuple[NoiseFloor, ...] = several("the baseline against itself")
