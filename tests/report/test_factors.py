@@ -173,6 +173,23 @@ def test_of_several_commands_the_fastest_is_named_first(report: Report) -> None:
     assert answers.fastest(report.summary, report.wording) is None
 
 
+def test_what_has_no_ratio_to_the_best_has_a_difference(report: Report) -> None:
+    nought = {
+        "cost": None,
+        "cost_low": None,
+        "cost_high": None,
+        "difference": -500.0,
+        "better": "higher",
+        "response": "ops",
+        "unit": "",
+    }
+    one = raced("native", "gzip", 0.0, "costs").model_copy(update=nought)
+    summary = report.summary.model_copy(update={"fastest": (one,)})
+    reported = answers.fastest(summary, report.wording)
+    assert reported is not None
+    assert reported.text == "zstd is the best by ops natively; against gzip: −500 natively"
+
+
 def test_the_best_by_a_figure_of_its_own_is_called_so(report: Report) -> None:
     """Half of the figure is lost (40 to 60 %) where more is better: twice as good, 1.7 to 2.5 times."""
     own = {"response": "ops", "unit": "", "better": "higher"}

@@ -299,15 +299,21 @@ def _fastest(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[LevelChange, 
     factors = factors_of(meta.settings, trials)
     found: list[LevelChange] = []
     for factor in (one for one in factors if one.endswith(".command")):
-        means: dict[str, list[float]] = {}
+        values: dict[str, list[float]] = {}
         best = min
         for one in series(trials):
             response = leading.get(str(one.cell.get("workload")))
             if one.platform == meta.baseline and factor in one.cell and response is not None:
-                logs = [math.log(value) for value in one.values(response.name)[0] if value > 0]
-                means.setdefault(level_text(one.cell[factor]), []).extend(logs)
+                measured = one.values(response.name)[0]
+                values.setdefault(level_text(one.cell[factor]), []).extend(measured)
                 best = min if response.better == "lower" else max
-        known = {level: fmean(logs) for level, logs in means.items() if logs}
+        # As ratios are made of them, where all have one.
+        have_logs = all(value > 0 for each in values.values() for value in each)
+        known = {
+            level: fmean(map(math.log, each) if have_logs else each)
+            for level, each in values.items()
+            if each
+        }
         if len(known) > 1:
             first = {factor: best(known, key=known.__getitem__)}
             compared = referenced({factor: factors[factor]}, first)

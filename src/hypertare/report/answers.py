@@ -68,7 +68,9 @@ def fastest(summary: Summary, wording: Wording) -> Sentence | None:
         setting = f" {wording.label(one.cell)}" if several else ""
         is_baseline = find(one.platform).is_baseline
         where = ("natively" if is_baseline else f"in the {one.platform}") + setting
-        by_other.setdefault(shown(one.level), []).append(f"{_speed(one)} {where}{_of_speed(one)}")
+        by_other.setdefault(shown(one.level), []).append(
+            f"{_speed(one, wording)} {where}{_of_speed(one)}"
+        )
     parts = (f"against {other}: {', '.join(found)}" for other, found in by_other.items())
     best = "the fastest" if _is_time(every[0]) else f"the best by {word(every[0].response)}"
     natively = [_tone(one) for one in every if find(one.platform).is_baseline]
@@ -83,11 +85,13 @@ def _is_time(one: LevelChange) -> bool:
     return one.response == "elapsed"
 
 
-def _speed(one: LevelChange) -> str:
-    if one.doubt is not None or one.cost is None or one.verdict == "undecided":
+def _speed(one: LevelChange, wording: Wording) -> str:
+    if one.doubt is not None or one.verdict == "undecided":
         return TOO_FEW
     if one.verdict == "no difference shown":
         return "no difference shown"
+    if one.cost is None:
+        return cost_text(one, wording)[0]
     ratio = times_worse(one.cost, one.better)
     fast, slow = ("fast", "slow") if _is_time(one) else ("good", "bad")
     if ratio < 1:
