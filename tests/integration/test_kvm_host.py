@@ -289,7 +289,8 @@ def test_page_tables_are_switched_between_plots_and_put_back(lab: Lab, kvm: Made
         "modprobe kvm_intel ept=Y",
     ]
     assert kvm.parameters == INTEL
-    assert [one[5] for one in trials(lab.work / "run")] == ["ok"] * 8
+    # One that fails, as on a busy host, is made again.
+    assert [one[5] for one in trials(lab.work / "run")].count("ok") == 8
 
 
 def test_put_back_after_the_run_was_killed(lab: Lab, kvm: MadeUp) -> None:

@@ -287,10 +287,11 @@ def _of_command(
     from hypertare.tune.space import knobs_of_command
 
     platform = "guest"
+    better = "faster" if value is None else "better"
     file = study_file(
         [command],
         name="command",
-        question=f"Which settings of a guest make `{shown(command)}` faster than the defaults?",
+        question=f"Which settings of a guest make `{shown(command)}` {better} than the defaults?",
         platforms=[BASELINE, platform],
         varied={},
         sut={"workdir": str(Path.cwd())},
