@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from hypertare.stats import fairness
 
-# Less, but not nothing, may become nothing in another unit.
-SHARE = st.just(0.0) | st.floats(1e-9, 1e12)
+SHARE = st.floats(0, 1e12)
 SHARES = st.lists(SHARE, min_size=1, max_size=32)
 WEIGHT = st.floats(1e-3, 1e6)
 
@@ -41,7 +40,10 @@ def test_index_lies_in_its_range_whatever_unit_and_order(shares, factor, random)
     assert 1 / len(shares) - 1e-9 <= index <= 1 + 1e-9
     shuffled = random.sample(shares, len(shares))
     assert fairness.jain(shuffled) == pytest.approx(index)
-    assert fairness.jain([factor * share for share in shares]) == pytest.approx(index)
+    scaled = [factor * share for share in shares]
+    # A share that is hardly a number loses its digits, or all of it, in another unit.
+    if all(share == 0 or share > 1e-300 for share in (*shares, *scaled)):
+        assert fairness.jain(scaled) == pytest.approx(index)
 
 
 @given(st.integers(1, 20), st.integers(1, 20))

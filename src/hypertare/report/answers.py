@@ -73,8 +73,7 @@ def fastest(summary: Summary, wording: Wording) -> Sentence | None:
         )
     parts = (f"against {other}: {', '.join(found)}" for other, found in by_other.items())
     best = "the fastest" if _is_time(every[0]) else f"the best by {word(every[0].response)}"
-    natively = [_tone(one) for one in every if find(one.platform).is_baseline]
-    is_best = bool(natively) and set(natively) == {"costs"}
+    is_best = {_tone(one) for one in every if find(one.platform).is_baseline} == {"costs"}
     is_it = f"is {best} natively" if is_best else f"leads natively, not shown to be {best}"
     text = f"{shown(every[0].against)} {is_it}; {'; '.join(parts)}"
     clear = all(_tone(one) == "costs" for one in every)
